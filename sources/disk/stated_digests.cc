@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -21,6 +22,7 @@ constexpr uint64_t kMaxOwnList = 64 << 10;
 constexpr uint64_t kMaxList = 1 << 20;
 constexpr uint64_t kMaxAllLists = 4 << 20;
 constexpr uint64_t kMaxNote = 4 << 20;
+constexpr uint64_t kChargedForNote = 20;  // for each: parsing takes longer than reading
 
 constexpr size_t kMaxLists = 32;      // for several files, below one directory
 constexpr size_t kMaxBelow = 20'000;  // lines about files in directories that are not listed
@@ -136,25 +138,30 @@ void warn(std::vector<std::string>& warnings, std::string line) {
     warnings.push_back(std::move(line));
 }
 
-// Of a list, or of all together.
-struct Most {
-  uint64_t each;
-  uint64_t& all;
-};
+// Takes so many bytes from what may be read, of this file and of all together.
+using Take = std::function<Result<void>(uint64_t size)>;
 
-Result<std::string> read_whole(const Location& file, Most most) {
+Result<std::string> read_whole(const Location& file, const Take& take) {
   const SourcePtr bytes = TRY(file.open());
-  const uint64_t size = bytes->size();
-  if (size > most.each) return failure(Code::unsupported, fmt::format("{} bytes, at most {}", size, most.each));
-  if (size > most.all) return failure(Code::unsupported, "too many bytes together with other lists");
-  most.all -= size;
+  TRY_VOID(take(bytes->size()));
   return read_text(*bytes, 0, bytes->size());
 }
 
+Result<void> check_size(uint64_t size, uint64_t most) {
+  if (size > most) return failure(Code::unsupported, fmt::format("{} bytes, at most {}", size, most));
+  return {};
+}
+
+// A model may have a list and a note for each of ten thousand parts.
+
+Result<void> take_from(Budget* budget, uint64_t size) {
+  return budget == nullptr ? Result<void>() : budget->charge(Cost::input, size);
+}
+
 // The lines of a list; none and a warning if it is not valid.
-std::vector<ListedDigest> read_list(const Location& top, const std::string& path, Most most,
+std::vector<ListedDigest> read_list(const Location& top, const std::string& path, const Take& take,
                                     std::vector<std::string>& warnings) {
-  const auto text = read_whole(top / path, most);
+  const auto text = read_whole(top / path, take);
   std::vector<ListedDigest> lines = text ? parse_checksum_list(*text) : std::vector<ListedDigest>();
   if (!text)
     warn(warnings, fmt::format("{}: {}; not compared with it", quoted(path), text.error().message));
@@ -171,20 +178,23 @@ std::optional<FileDigest> digest_in_own_list(const std::vector<ListedDigest>& li
 }
 
 std::optional<StatedDigest> find_own_list(const Location& top, const std::string& path, const std::string& base,
-                                          const std::set<std::string, std::less<>>& lists,
+                                          const std::set<std::string, std::less<>>& lists, Budget* budget,
                                           std::vector<std::string>& warnings) {
+  const Take take = [budget](uint64_t size) -> Result<void> {
+    TRY_VOID(check_size(size, kMaxOwnList));
+    return take_from(budget, size);
+  };
   for (const std::string_view suffix : kListSuffixes) {
     const std::string list = base + std::string(suffix);
     if (!lists.contains(list)) continue;
-    uint64_t all = kMaxOwnList;
-    if (auto digest = digest_in_own_list(read_list(top, list, {kMaxOwnList, all}, warnings), path))
+    if (auto digest = digest_in_own_list(read_list(top, list, take, warnings), path))
       return StatedDigest{std::move(*digest), printable(list)};
   }
   return std::nullopt;
 }
 
 std::optional<StatedDigest> find_note(const Location& top, const std::string& path,
-                                      const std::set<std::string, std::less<>>& notes,
+                                      const std::set<std::string, std::less<>>& notes, Budget* budget,
                                       std::vector<std::string>& warnings) {
   const auto status = (top / path).examine();
   for (const std::string_view suffix : kNoteSuffixes) {
@@ -192,6 +202,10 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
     if (!status || !notes.contains(note)) continue;
     const auto bytes = (top / note).open();
     if (!bytes || (*bytes)->size() > kMaxNote) continue;
+    if (const auto taken = take_from(budget, kChargedForNote * (*bytes)->size()); !taken) {
+      warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), taken.error().message));
+      continue;
+    }
     const auto digest = digest_noted_by_manager(**bytes, name_in(path), static_cast<uint64_t>(status->st_size));
     if (!digest) warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), digest.error().message));
     if (digest && *digest) return StatedDigest{FileDigest{.sha256 = *digest}, printable(note)};
@@ -210,9 +224,14 @@ StatedDigests::StatedDigests(Location top, Later<std::shared_ptr<const Files>> f
       lists_([top = top_, files = files_]() -> Result<std::shared_ptr<const Lists>> {
         auto lists = std::make_shared<Lists>();
         const auto known = TRY(files.get());
-        uint64_t all = kMaxAllLists;
+        const Take take = [left = kMaxAllLists](uint64_t size) mutable -> Result<void> {
+          TRY_VOID(check_size(size, kMaxList));
+          if (size > left) return failure(Code::unsupported, "too many bytes together with other lists");
+          left -= size;
+          return {};
+        };
         for (const std::string& path : known->lists)
-          lists->add(path, read_list(top, path, {kMaxList, all}, lists->warnings), known->paths);
+          lists->add(path, read_list(top, path, take, lists->warnings), known->paths);
         return lists;
       }),
       downloads_([top = top_]() -> Result<std::vector<Downloads>> { return find_downloads(top); }) {}
@@ -226,7 +245,8 @@ std::shared_ptr<const StatedDigests> StatedDigests::beside(const Location& direc
   return std::shared_ptr<const StatedDigests>(new StatedDigests(directory, Later<std::shared_ptr<const Files>>(list)));
 }
 
-std::optional<StatedDigest> StatedDigests::find(const std::string& path, std::vector<std::string>& warnings) const {
+std::optional<StatedDigest> StatedDigests::find(const std::string& path, Budget* budget,
+                                                std::vector<std::string>& warnings) const {
   const Location file = top_ / path;
   if (auto digest = digest_in_name(file)) return StatedDigest{std::move(*digest), "its name"};
   if (const auto downloads = downloads_.get())
@@ -235,21 +255,21 @@ std::optional<StatedDigest> StatedDigests::find(const std::string& path, std::ve
   const auto got = files_.get();
   if (!got || (*got)->stating.empty()) return std::nullopt;
   const Files& files = **got;
-  if (auto own = find_own_list(top_, path, path, files.stating, warnings)) return own;
+  if (auto own = find_own_list(top_, path, path, files.stating, budget, warnings)) return own;
   if (files.is_only_file(path))
-    if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, warnings)) return own;
+    if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, budget, warnings)) return own;
   if (const auto lists = lists_.get()) {
     for (const std::string& line : (*lists)->warnings) warn(warnings, line);
     const auto found = (*lists)->by_path.find(path);
     if (found != (*lists)->by_path.end()) return found->second;
   }
-  return files.is_only_model(path) ? find_note(top_, path, files.stating, warnings) : std::nullopt;
+  return files.is_only_model(path) ? find_note(top_, path, files.stating, budget, warnings) : std::nullopt;
 }
 
 namespace {
 
 void add_named_blob(Model& model, const StatedDigests& stated, Part file) {
-  auto found = stated.find(file.path, model.warnings);
+  auto found = stated.find(file.path, model.budget.get(), model.warnings);
   if (!found) return;
   file.digest = found->digest.sha256;
   file.md5 = found->digest.md5;

@@ -25,8 +25,8 @@ class StatedDigests {
 
   /// The digest of the file at a path, by the first of: its name, the notes of huggingface_hub, a list for this file
   /// (`FILE.sha256`), other lists in its directory or above, the notes of managers of models. Adds a line to
-  /// `warnings` for each list and note of the latter that is not valid.
-  std::optional<StatedDigest> find(const std::string& path, std::vector<std::string>& warnings) const;
+  /// `warnings` for each list and note of the latter that is not valid, or beyond the budget, which may be null.
+  std::optional<StatedDigest> find(const std::string& path, Budget* budget, std::vector<std::string>& warnings) const;
 
  private:
   struct Files;
