@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -32,19 +33,47 @@ std::string path_of_tag(std::string_view tag) {
 // Digests of manifests by the paths of their tags.
 using Digests = std::map<std::string, std::string, std::less<>>;
 
+bool is_directory_of(const Digests& found, const std::string& path) {
+  const auto below = found.lower_bound(path + "/");
+  return below != found.end() && below->first.starts_with(path + "/");
+}
+
+// The first digits, or all if another model has these.
+void add_by_digest(const std::string& hex, Digests& found) {
+  constexpr size_t kShortDigest = 12;
+  const std::string digits = hex.substr(0, kShortDigest);
+  const auto known = found.find(digits);
+  const bool is_free = known == found.end() ? !is_directory_of(found, digits) : known->second == hex;
+  if (is_free || !is_directory_of(found, hex)) found.emplace(is_free ? digits : hex, hex);
+}
+
 void add_model(const Map& model, Digests& found) {
   const auto digest = parse_digest(text_in(model, "id"));
   if (!digest) return;
   const Value* const tags = model.find("tags");
   const auto* const list = tags == nullptr ? nullptr : std::get_if<List>(tags);
+  const std::string hex = digest->hex();
   bool has_tag = false;
-  for (const Value& tag : list == nullptr ? List() : *list) {
-    const auto* const text = std::get_if<std::string>(&tag);
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const auto* const text = std::get_if<std::string>(&(*list)[i]);
     const std::string path = text == nullptr ? "" : path_of_tag(*text);
-    if (!path.empty()) has_tag |= found.emplace(path, digest->hex()).second;
+    if (!path.empty()) has_tag |= found.emplace(path, hex).second;
   }
-  constexpr size_t kShortDigest = 12;
-  if (!has_tag) found.emplace(digest->hex().substr(0, kShortDigest), digest->hex());
+  if (!has_tag) add_by_digest(hex, found);
+}
+
+// A name cannot be a directory and a model: of NAME/a and NAME/a/b the first gets the name of its digest.
+void rename_directories(Digests& found) {
+  std::vector<std::string> digests;
+  for (auto each = found.begin(); each != found.end();) {
+    const bool has_models = is_directory_of(found, each->first);
+    if (has_models) digests.push_back(each->second);
+    each = has_models ? found.erase(each) : std::next(each);
+  }
+  std::set<std::string_view> named;
+  for (const auto& [path, digest] : found) named.insert(digest);
+  for (const std::string& digest : digests)
+    if (!named.contains(digest)) add_by_digest(digest, found);
 }
 
 }  // namespace
@@ -78,13 +107,10 @@ Result<std::vector<TaggedModel>> read_model_runner_store(const Location& store) 
   Digests digests;
   for (const Value& model : *list)
     if (const auto* const map = std::get_if<Map>(&model)) add_model(*map, digests);
+  rename_directories(digests);
   std::vector<TaggedModel> found;
-  for (const auto& [path, digest] : digests) {
-    // A name cannot be a directory and a model: NAME/a and NAME/a/b.
-    const auto below = digests.lower_bound(path + "/");
-    if (below != digests.end() && below->first.starts_with(path + "/")) continue;
+  for (const auto& [path, digest] : digests)
     found.push_back({path, store / fmt::format("{}/{}", kRunnerManifests, digest)});
-  }
   return found;
 }
 

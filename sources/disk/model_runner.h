@@ -18,7 +18,8 @@ bool is_model_runner_store(const Location& directory);
 /// models.json. Nothing for other files.
 std::optional<Location> blobs_of_model_runner(const Location& manifest);
 
-/// A tag in models.json: "ai/smollm2/latest". A model without a tag has the first digits of its digest.
+/// A tag in models.json: "ai/smollm2/latest". A model without a tag has the first digits of its digest,
+/// or all if others have the same, and so has one whose tag is a directory of other tags.
 struct TaggedModel {
   std::string path;
   Location manifest;
