@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
-#include "sources/disk/hub_cache.h"
 #include "sources/disk/model_runner.h"
 #include "sources/disk/stated_digests.h"
 #include "sources/kinds.h"
