@@ -54,11 +54,10 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
   SourcePtr verified_file() const override {
     if (!check_consistent() || has_read_before_verification()) return nullptr;
-    if (const store::BlobHandle handle = store_->backend().find_open(name_))
-      return std::make_shared<DirectBlob>(handle.range, shared_from_this());
+    if (const store::BlobHandle handle = store_->backend().find_open(name_)) return direct(handle.range);
     const auto external = copy_.peek();
     if (!external || external->is_cached || external->bytes->size() != size_) return nullptr;
-    return std::make_shared<DirectBlob>(external->bytes, shared_from_this());
+    return direct(external->bytes);
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return read_served(offset, inside(offset, out), {});
@@ -108,7 +107,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     const std::optional<LocalCopy> external = handle ? std::nullopt : find_verified_copy();
     if (!handle && !external) return failure(NoPassthrough::not_verified);
     Descriptor file = TRY(handle ? handle.range->open_whole_file() : weightfs::open_whole_file(*external->bytes));
-    TRY_VOID(check_unverified_reads());
+    TRY_VOID(check_served_copy());
     store_->stats().record_local(ref_.digest, size_, handle ? "cache" : external->origin);
     return file;
   }
@@ -149,9 +148,9 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     TRY_VOID(check_consistent());
     if (Download* const ranges = ranges_in_use()) {
       if (!fill_from_open(offset, out)) return read_range(*ranges, offset, out, expected);
-      return check_unverified_reads();
+      return check_served_copy();
     }
-    if (TRY(fill_from_local(offset, out))) return check_unverified_reads();
+    if (TRY(fill_from_local(offset, out))) return check_served_copy();
     const DownloadPtr remote = TRY(needed_remote());
     if (remote->is_served_as_received()) return read_range(*remote, offset, out, expected);
     TRY_VOID(fill_verified(*remote, offset, out));
@@ -216,8 +215,9 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
       const auto read = expected ? ranges.read_ahead(offset, out, *expected) : ranges.read(offset, out);
       if (!read && ranges.is_refused()) return set_mismatch(ranges, read.error());
       // A copy may have appeared since, or the blob in the cache.
-      if (!read && fill_from_local(offset, out).value_or(false)) return check_unverified_reads();
+      if (!read && fill_from_local(offset, out).value_or(false)) return check_served_copy();
       TRY(read);
+      if (has_served_copy_ && has_served_copy_.exchange(false)) ranges.set_served_verified();
       if (ranges.awaits_comparison()) {
         const auto matched = remote.wait_for_match();
         if (!matched && ranges.is_refused()) return set_mismatch(ranges, matched.error());
@@ -422,6 +422,17 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     }
   }
 
+  SourcePtr direct(SourcePtr bytes) const {
+    has_served_copy_ = true;
+    return std::make_shared<DirectBlob>(std::move(bytes), shared_from_this());
+  }
+
+  // Before a reader gets bytes of a verified copy, which may be evicted or removed before it has all.
+  Result<void> check_served_copy() const {
+    if (!has_served_copy_) has_served_copy_ = true;
+    return check_unverified_reads();
+  }
+
   Result<bool> is_same(const UnverifiedRead& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
     if (!TRY(fill_from_local(earlier.offset, bytes))) {
@@ -443,7 +454,8 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   Later<LocalCopy> copy_;
   mutable std::atomic<Download*> in_use_ = nullptr;  // that of remote_, once it is open
   mutable std::atomic<bool> has_names_ = false;
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::atomic<bool> has_served_copy_ = false;  // since ranges were served
+  mutable std::mutex mutex_;                           // guards the rest
   mutable std::vector<UnverifiedRead> unverified_reads_;
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;

@@ -18,7 +18,7 @@ constexpr uint64_t kReadBackBlocks = 16;  // blocks that are read back at a time
 }  // namespace
 
 Delivery::Delivery(uint64_t size) : size_(size), noted_(store::blocks_in(size)), missing_(store::blocks_in(size)) {
-  restart_hash();
+  begin_hash();
 }
 
 void Delivery::note(uint64_t generation, uint64_t offset, std::span<const std::byte> bytes, const ReadBack& read_back) {
@@ -28,7 +28,7 @@ void Delivery::note(uint64_t generation, uint64_t offset, std::span<const std::b
   if (offset > 0 && (end <= hashed_ || offset > hashed_ + kMaxReadBack)) return;
   const std::scoped_lock lock(mutex_);
   // Other blocks were read in the place of the hashed ones.
-  if (offset == 0 && generation_ != generation) restart_hash();
+  if (offset == 0 && generation_ != generation) begin_hash();
   if (hashed_ == 0) generation_ = generation;
   const auto add = [&](std::span<const std::byte> next) {
     if (generation_ != generation) generation_ = 0;
@@ -73,22 +73,22 @@ std::optional<Delivery::Begun> Delivery::take(uint64_t generation) {
   const std::scoped_lock lock(mutex_);
   if (generation_ != generation || digest_ || hashed_ < size_ / 2) return std::nullopt;
   Begun begun{std::move(*hash_), hashed_};
-  restart_hash();
+  begin_hash();
   return begun;
 }
 
 void Delivery::forget_noted() {
+  is_all_noted_ = false;
   for (uint64_t block = 0; block < store::blocks_in(size_); ++block)
     if (noted_.remove(block)) ++missing_;
 }
 
-void Delivery::restart() {
-  forget_noted();
+void Delivery::restart_hash() {
   const std::scoped_lock lock(mutex_);
-  restart_hash();
+  begin_hash();
 }
 
-void Delivery::restart_hash() {
+void Delivery::begin_hash() {
   hash_.emplace();
   digest_.reset();
   hashed_ = 0;

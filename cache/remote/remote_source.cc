@@ -89,6 +89,12 @@ void RemoteSource::serve_uncompared() const {
   if (delivery_ != nullptr) delivery_->forget_noted();
 }
 
+void RemoteSource::set_served_verified() const {
+  if (delivery_ == nullptr) return;
+  delivery_->note_all();
+  delivery_->restart_hash();
+}
+
 bool RemoteSource::begin_serving(uint64_t generation) const {
   if (served_unverified_ || verified_ == VerifiedBy::whole) return true;
   const std::scoped_lock lock(mutex_);
@@ -256,7 +262,7 @@ bool RemoteSource::drop_blocks(const Error& mismatch) const {
   const bool is_repeated = !served_unverified_ && remote_->reject(has_blocks_of_others());
   verified_ = is_repeated ? verification_by_server() : VerifiedBy::mismatch;
   if (!is_repeated) refused_ = mismatch;
-  if (delivery_ != nullptr) delivery_->restart();
+  if (delivery_ != nullptr) delivery_->restart_hash();
   if (blocks_ != nullptr) blocks_->release();
   if (identity_) store_->backend().remove_blocks(*identity_, BlockFile::Evict::all);
   blocks_ = nullptr;
@@ -336,7 +342,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   present_ = blocks_in(resumed_);
   if (verification() == VerifiedBy::whole) {
     verified_ = verification_by_server();
-    if (delivery_ != nullptr) delivery_->restart();
+    set_served_verified();
   }
   write_head();
   return Opened{blocks_, nullptr};

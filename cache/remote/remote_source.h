@@ -59,6 +59,8 @@ class RemoteSource final : public Source {
   bool awaits_comparison() const;
   /// For a file that the cache has no space for: what was read is served without a comparison, which begins again.
   void serve_uncompared() const;
+  /// Readers may have got any bytes of a verified copy, which is gone: reads wait for a comparison from now on.
+  void set_served_verified() const;
   /// To be called before a reader gets bytes of that generation unverified: if they turn out to be wrong, reads fail
   /// from then on. False if the blocks were dropped meanwhile: the bytes must be read again.
   bool begin_serving(uint64_t generation) const;

@@ -174,11 +174,11 @@ Result<bool> compare_delivered(const RemoteSource& source) {
     TRY_VOID(drop_mismatched(source, *found));
     return false;
   }
-  // Those that were evicted meanwhile are compared again when they are read again.
+  // Those that were evicted meanwhile are compared again before they are served again.
   if (delivery.digest_of(generation))
     source.set_verified();
   else
-    delivery.restart();
+    delivery.restart_hash();
   return true;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "cache/blob_store.h"
+#include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temporary.h"
@@ -78,14 +79,24 @@ class DeliveredBlobTest : public testing::Test {
   bool is_published() const {
     return eventually([&] { return std::filesystem::exists(blob_path()); });
   }
+  // All of the cache. Publishing another blob closes the deleted ones.
+  void evict(const BlobStorePtr& in) {
+    ASSERT_TRUE(CacheMaintenance(directory).collect(0));
+    other += '.';
+    const BlobRef ref{.name = "other", .digest = sha256(other), .size = other.size()};
+    const auto resolved = in->resolve_from(ref, {{server->url("/other"), http::Trust::user}}).value();
+    ASSERT_EQ(read(*resolved.verified, 0), other);
+  }
 
   const std::string all = some_bytes(9 * kMiB + 5);
   const Digest digest = sha256(all);
   std::string served = all;
+  std::string other = "other";
   TemporaryDirectory temporary;
   std::string directory = temporary.path("cache");
-  std::unique_ptr<HttpServer> server = std::make_unique<HttpServer>(
-      [this](const SeenRequest& request, Wire& wire) { serve_file(request, wire, served); });
+  std::unique_ptr<HttpServer> server = std::make_unique<HttpServer>([this](const SeenRequest& request, Wire& wire) {
+    serve_file(request, wire, request.target == "/other" ? other : served);
+  });
 };
 
 TEST_F(DeliveredBlobTest, ReaderInOrderGetsEachByteOfTheRightBlob) {
@@ -240,6 +251,54 @@ TEST_F(DeliveredBlobTest, KilledReaderDoesNotWaitForTheComparison) {
     EXPECT_THAT(read(*source, 0), HasSubstr("cancelled"));
   }
   EXPECT_EQ(read(*source, 0), all.substr(0, kPiece));
+}
+
+// The kernel, or the reader, has the other half since then.
+TEST_F(DeliveredBlobTest, HalfOfAVerifiedBlobThatWasEvictedIsComparedAgain) {
+  const auto cache = store();
+  const SourcePtr source = blob(cache);
+  ASSERT_EQ(describe(read_in_order(*source)), describe(all));
+  ASSERT_TRUE(is_published());
+  evict(cache);
+  damage(7 * kMiB);
+  EXPECT_THAT(error_in(read(*source, 7 * kMiB)), HasSubstr("do not match"));
+}
+
+TEST_F(DeliveredBlobTest, HalfOfAVerifiedBlobThatWasEvictedIsServedIfItMatches) {
+  const auto cache = store();
+  const SourcePtr source = blob(cache);
+  ASSERT_EQ(describe(read_in_order(*source)), describe(all));
+  ASSERT_TRUE(is_published());
+  evict(cache);
+  EXPECT_EQ(describe(read(*source, 7 * kMiB)), describe(all.substr(7 * kMiB, kPiece)));
+  EXPECT_EQ(source->verification(), VerifiedBy::whole);
+  EXPECT_TRUE(is_published());
+}
+
+// Whose first half was cached by an earlier process.
+TEST_F(DeliveredBlobTest, SecondHalfOfACachedBlobThatWasEvictedIsCompared) {
+  ASSERT_EQ(describe(read_in_order(*blob(store()))), describe(all));
+  ASSERT_TRUE(is_published());
+  const auto cache = store();
+  const SourcePtr source = blob(cache);
+  EXPECT_EQ(read(*source, 0), all.substr(0, kPiece));
+  evict(cache);
+  damage(7 * kMiB);
+  EXPECT_THAT(error_in(read(*source, 7 * kMiB)), HasSubstr("do not match"));
+}
+
+// The blocks that the other one was compared by are not those that this one gets.
+TEST_F(DeliveredBlobTest, ReaderInTheMiddleWhileAnotherOneEndsGetsAnError) {
+  const auto cache = store();
+  const SourcePtr source = blob(cache);
+  for (uint64_t at = 0; at < all.size(); at += kPiece) {
+    if (at == 4 * kMiB) evict(cache);
+    ASSERT_EQ(describe(read(*source, at)), describe(all.substr(at, kPiece))) << at;
+  }
+  ASSERT_TRUE(is_published()) << "compared again";
+  evict(cache);
+  damage(7 * kMiB);
+  EXPECT_THAT(error_in(read(*source, 7 * kMiB)), HasSubstr("do not match"));
 }
 
 // Only what is read in order is hashed then.

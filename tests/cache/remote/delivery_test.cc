@@ -114,6 +114,32 @@ TEST_F(DeliveryTest, ThreadsAreNotAllEarlierThanTheLast) {
   }
 }
 
+// Readers keep what they got.
+TEST_F(DeliveryTest, NotedBlocksAreKeptWhenTheHashBeginsAgain) {
+  note(0, 20 * kBlock);
+  delivery->restart_hash();
+  cached_end = 0;
+  EXPECT_FALSE(delivery->is_whole());
+  note(20 * kBlock, all.size(), 2);
+  EXPECT_TRUE(delivery->is_whole());
+  EXPECT_FALSE(delivery->is_hashed());
+  note(0, all.size(), 2);
+  EXPECT_EQ(delivery->digest_of(2), sha256(all));
+}
+
+TEST_F(DeliveryTest, FileIsWholeAfterItWasServedVerified) {
+  delivery->note_all();
+  EXPECT_TRUE(delivery->is_whole());
+  EXPECT_FALSE(delivery->is_hashed());
+  delivery->forget_noted();
+  EXPECT_FALSE(delivery->is_whole());
+  note(0, all.size() - kBlock);
+  EXPECT_FALSE(delivery->is_whole());
+  note(all.size() - kBlock, all.size());
+  EXPECT_TRUE(delivery->is_whole());
+  EXPECT_EQ(delivery->digest(), sha256(all));
+}
+
 TEST_F(DeliveryTest, BytesOfSeveralGenerationsHaveADigestOfNone) {
   note(0, 10 * kBlock, 1);
   note(10 * kBlock, all.size(), 2);
