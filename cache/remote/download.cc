@@ -80,6 +80,10 @@ Result<store::BlobHandle> Download::verify_ranges() {
   next_verification_ = Clock::now() + store_->times().next_verification;
   if (verified || verified.error().code != Code::resource || is_cancelled()) return verified;
   source_->serve_uncompared();
+  store_->log_once(fmt::format("no space for {}", ref_.digest.hex()),
+                   fmt::format("{}: the cache has no space for it, so its digest is compared only if it is read in "
+                               "order; use a larger --cache-size",
+                               ref_.name));
   return failure(Code::io, verified.error().message);
 }
 
