@@ -56,6 +56,7 @@ class RemoteSource final : public Source {
 
   /// Whether a read must wait for the comparison before it returns its bytes (semantics 21.6): a reader may have all
   /// bytes then, or all were cached before the first one was served, by a process that ended before its comparison.
+  /// Also with a block list: it is trusted by a digest of its own, and no digest ties it to that of the blob.
   bool awaits_comparison() const;
   /// For a file that the cache has no space for: what was read is served without a comparison, which begins again.
   void serve_uncompared() const;
