@@ -79,8 +79,7 @@ std::optional<Delivery::Begun> Delivery::take(uint64_t generation) {
 
 void Delivery::forget_noted() {
   is_all_noted_ = false;
-  for (uint64_t block = 0; block < store::blocks_in(size_); ++block)
-    if (noted_.remove(block)) ++missing_;
+  missing_ += noted_.clear();
 }
 
 void Delivery::restart_hash() {

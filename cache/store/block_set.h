@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -36,7 +37,7 @@ Result<std::optional<Blocks>> first_absent_run(Blocks within, const Presence& pr
 class BlockSet {
  public:
   explicit BlockSet(uint64_t limit = 0)
-      : words_(static_cast<uint64_t*>(std::calloc(limit / kBits + 1, sizeof(uint64_t))), &std::free) {
+      : count_(limit / kBits + 1), words_(static_cast<uint64_t*>(std::calloc(count_, sizeof(uint64_t))), &std::free) {
     if (words_ == nullptr) throw std::bad_alloc();
   }
 
@@ -55,10 +56,16 @@ class BlockSet {
     const uint64_t bit = uint64_t{1} << block % kBits;
     return (word_of(block).fetch_or(bit, std::memory_order_acq_rel) & bit) == 0;
   }
-  /// Returns whether it was in the set.
-  bool remove(uint64_t block) {
-    const uint64_t bit = uint64_t{1} << block % kBits;
-    return (word_of(block).fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0;
+  void remove(uint64_t block) { word_of(block).fetch_and(~(uint64_t{1} << block % kBits), std::memory_order_acq_rel); }
+  /// Removes all, and returns how many there were. Only words with blocks are written: it uses no memory.
+  uint64_t clear() {
+    uint64_t removed = 0;
+    for (size_t i = 0; i < count_; ++i) {
+      const std::atomic_ref word(words_[i]);
+      if (word.load(std::memory_order_relaxed) == 0) continue;
+      removed += static_cast<uint64_t>(std::popcount(word.exchange(0, std::memory_order_acq_rel)));
+    }
+    return removed;
   }
   void add(Blocks blocks) {
     for (uint64_t block = blocks.first; block < blocks.last; ++block) add(block);
@@ -69,6 +76,7 @@ class BlockSet {
 
   std::atomic_ref<uint64_t> word_of(uint64_t block) const { return std::atomic_ref(words_[block / kBits]); }
 
+  size_t count_;  // of words
   std::unique_ptr<uint64_t[], decltype(&std::free)> words_;
 };
 
