@@ -39,7 +39,7 @@ struct StoreStatus {
     /// meanwhile are missing.
     uint64_t present = 0;
     std::optional<uint64_t> verified_blocks = {};  ///< of a file with a known digest or a block list
-    std::optional<uint64_t> comparing = {};  ///< bytes that are hashed, while all are compared with the digest
+    std::optional<uint64_t> comparing = {};        ///< bytes that are hashed, while all are compared with the digest
   };
   std::vector<Blob> blobs;      ///< in the order of the first request, each digest once
   std::vector<Remote> remotes;  ///< those that are in use

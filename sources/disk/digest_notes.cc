@@ -118,7 +118,7 @@ std::optional<Digest> hash_of_version(const Map& version, std::string_view name,
   return sized.size() == 1 ? hash_of(*sized.front()) : std::nullopt;
 }
 
-// Of the only file that the note is about, if it is not one of another format.
+// The hash of the only file that the note is about, unless that is of another format.
 std::optional<Digest> hash_of_file(const Map& note, std::string_view name) {
   const std::string path = lower_case(text_in(note, "file_path"));
   const size_t dot = name.rfind('.');

@@ -292,7 +292,8 @@ MANAGERS = table("Managers", [
           shows=("by model.civitai.info",)),
     *rows("civitai-info-renamed", managed(".civitai.info", lambda hash, size: {
         "files": [civitai(hash, "v1.safetensors", sizeKB=size / 1024)]})),
-    *rows("civitai-info-in-other-case", managed(".civitai.info", lambda hash, size: {"files": [civitai(hash, "Model.SafeTensors")]})),
+    *rows("civitai-info-in-other-case", managed(".civitai.info", lambda hash, size: {
+        "files": [civitai(hash, "Model.SafeTensors")]})),
     *rows("civitai-info-of-equal-names", managed(".civitai.info", lambda hash, size: {
         "files": [civitai("0" * 64, sizeKB=1.5), civitai(hash, sizeKB=size / 1024)]})),
     # A model that was converted from the noted one.

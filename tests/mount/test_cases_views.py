@@ -47,7 +47,8 @@ def layers(tmp):
 
 
 def has_none(name, build, reason, status=5):
-    return [Case(f"{name}-files", build, ("ls", SOURCE, "views"), status, shows=["warnings.txt"], hides=FILES if status != 3 else FILES[::2]),
+    hidden = FILES if status != 3 else FILES[::2]
+    return [Case(f"{name}-files", build, ("ls", SOURCE, "views"), status, shows=["warnings.txt"], hides=hidden),
             Case(f"{name}-reason", build, ("cat", SOURCE, "views/warnings.txt"), shows=["not made: " + reason])]
 
 
@@ -60,7 +61,8 @@ TestIncomplete = table("TestIncomplete", [
     *has_none("shard-without-index-missing", shards, "1 file is missing: 1 of 2 shards; missing " + SHARDS[0]),
     *has_none("gguf-shard-missing", split, "1 file is missing: 1 of 2 shards; missing m-00002-of-00002.gguf"),
     *has_none("ollama-model-missing", ollama(lambda tmp, package: max(package.blobs.values(), key=len)), "1 file is missing", 3),
-    *has_none("ollama-tensor-missing", ollama(lambda tmp, package: stores.safetensors(tmp, [LAYERS[2]]), layers), "1 file is missing", 3),
+    *has_none("ollama-tensor-missing", ollama(lambda tmp, package: stores.safetensors(tmp, [LAYERS[2]]), layers),
+              "1 file is missing", 3),
     *has_all("ollama-license-missing", ollama(lambda tmp, package: stores.LICENSE)),
     *has_all("ollama-template-missing", ollama(lambda tmp, package: stores.TEMPLATE)),
     *has_none("coreml-numbers-that-are-no-tensors", model_file("a.mlmodel", coreml(302)), OTHER, 0),

@@ -73,7 +73,9 @@ TEST(PytorchPackage, ModulesOfTorchScriptAreReadOnceWhereTheyAreUsed) {
 
 TEST(PytorchPackage, BrokenResourceIsDamage) {
   ZipBuilder zip = package();
-  zip.stored("p/broken", "\x80\x02" "cos\nsystem\n(");
+  zip.stored("p/broken",
+             "\x80\x02"
+             "cos\nsystem\n(");
   const Model model = read(std::move(zip));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("broken: pickle")));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("before that it names os.system")));
