@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMaxOwnList = 64 << 10;
 constexpr uint64_t kMaxList = 1 << 20;
 constexpr uint64_t kMaxAllLists = 4 << 20;
-constexpr uint64_t kMaxNote = 4 << 20;
+constexpr uint64_t kMaxManagerNote = 4 << 20;
 constexpr uint64_t kChargedForNote = 20;  // for each: parsing takes longer than reading
 
 constexpr size_t kMaxLists = 32;      // for several files, below one directory
@@ -201,7 +201,7 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
     const std::string note = std::string(stem_of(path)) + std::string(suffix);
     if (!status || !notes.contains(note)) continue;
     const auto bytes = (top / note).open();
-    if (!bytes || (*bytes)->size() > kMaxNote) continue;
+    if (!bytes || (*bytes)->size() > kMaxManagerNote) continue;
     if (const auto taken = take_from(budget, kChargedForNote * (*bytes)->size()); !taken) {
       warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), taken.error().message));
       continue;

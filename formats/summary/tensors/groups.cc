@@ -67,7 +67,7 @@ bool ScaledShapes::is_scaled_by_row() const {
   size_t ones = 0;
   for (size_t i = 0; i < scale.size(); ++i) {
     if (scale[i] != 1 && scale[i] != weight[i]) return false;
-    ones += scale[i] == 1 ? 1 : 0;
+    if (scale[i] == 1) ++ones;
   }
   return ones > 0;
 }

@@ -107,7 +107,8 @@ bool has_too_many_targets(const std::vector<Group>& groups) {
   size_t patterns = 0;
   for (const Group& group : groups) {
     targets += group.targets.size();
-    for (const std::string& target : group.targets) patterns += target.starts_with(kPattern) ? 1 : 0;
+    for (const std::string& target : group.targets)
+      if (target.starts_with(kPattern)) ++patterns;
   }
   return targets > kMaxGroupTargets || patterns > kMaxPatterns;
 }
