@@ -122,10 +122,10 @@ Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::str
     const ModelPtr whole = TRY(model.get());
     const auto files = TRY(make_files(whole, *source, options));
     const auto sources_of = [](const auto& made) { return FileList(made, &made->sources); };
-    // With less of the budget left, a file may not be made again; then the others would take its place.
-    const auto again = [=, paths = files->paths]() -> Result<FileList> {
+    // With less of the budget left, a file may not be made again, which adds a line; the others would take its place.
+    const auto again = [=, lines = files->lines.size()]() -> Result<FileList> {
       const auto made = TRY(make_files(whole, *source, options));
-      if (made->paths == paths) return sources_of(made);
+      if (made->lines.size() == lines) return sources_of(made);
       return failure(Code::unsupported, fmt::format("a file of views/ cannot be made again; {}", made->lines));
     };
     TreeBuilder builder(whole);

@@ -152,8 +152,6 @@ Result<void> check_size(uint64_t size, uint64_t most) {
   return {};
 }
 
-// A model may have a list and a note for each of ten thousand parts.
-
 Result<void> take_from(Budget* budget, uint64_t size) {
   return budget == nullptr ? Result<void>() : budget->charge(Cost::input, size);
 }
