@@ -48,6 +48,7 @@ class Source:
     can_be_replaced = False
     is_large = False  # above the size up to which a blob is verified before it is read
     digested = ()     # the parts that have a digest or a checksum
+    is_compared_by_mounts = True  # not if the digests lie beside the files: verify compares them, a mount does not
     cut_statuses = (damage.REFUSED, damage.FORBIDDEN)
 
     def __init__(self, name, arrays):
@@ -282,6 +283,10 @@ class S3(Served):
         self.argument = "s3://models/tiny/"
 
 
+class LocalBesideItsDigest(Local):
+    is_compared_by_mounts = False
+
+
 def sharded(arrays):
     names = list(arrays)
     shards = {f"model-0000{i + 1}-of-00002.safetensors": {name: arrays[name] for name in names[i::2]} for i in range(2)}
@@ -295,11 +300,12 @@ def with_digests_beside(arrays):
     digest = hashlib.sha256(data).hexdigest()
     note = f"{'a' * 40}\n{digest}\n4e9\n".encode()
     return [
-        Local("local directory", arrays,
-              {"model.safetensors": data, ".cache/huggingface/download/model.safetensors.metadata": note},
-              "model.safetensors", digested=("model.safetensors",)),
-        Local("checksum list", arrays, {"model.safetensors": data, "SHA256SUMS": f"{digest}  model.safetensors\n".encode()},
-              "model.safetensors", digested=("model.safetensors",)),
+        LocalBesideItsDigest("local directory", arrays,
+                             {"model.safetensors": data, ".cache/huggingface/download/model.safetensors.metadata": note},
+                             "model.safetensors", digested=("model.safetensors",)),
+        LocalBesideItsDigest("checksum list", arrays,
+                             {"model.safetensors": data, "SHA256SUMS": f"{digest}  model.safetensors\n".encode()},
+                             "model.safetensors", digested=("model.safetensors",)),
     ]
 
 
