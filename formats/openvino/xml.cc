@@ -15,6 +15,15 @@ namespace {
 // The bytes that Expat gets at once.
 constexpr uint64_t kPiece = 1 << 20;
 
+// Since 2.9, Expat has positions of 64 bits on every machine, and warns of the others.
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+int64_t byte_index_of(XML_Parser parser) { return XML_GetCurrentByteIndex64(parser); }
+uint64_t line_of(XML_Parser parser) { return XML_GetCurrentLineNumber64(parser); }
+#else
+int64_t byte_index_of(XML_Parser parser) { return XML_GetCurrentByteIndex(parser); }
+uint64_t line_of(XML_Parser parser) { return XML_GetCurrentLineNumber(parser); }
+#endif
+
 // Feeds Expat, and passes its events on. Expat calls functions of C, which no exception may leave.
 class XmlReader {
  public:
@@ -33,8 +42,7 @@ class XmlReader {
       const uint64_t size = std::min(kPiece, xml_.size() - at);
       TRY_VOID(pass(at, size));
       at += size;
-      if (const XML_Index begin = XML_GetCurrentByteIndex(parser_.get()); begin > 0)
-        begin_of_last_ = static_cast<uint64_t>(begin);
+      if (const int64_t begin = byte_index_of(parser_.get()); begin > 0) begin_of_last_ = static_cast<uint64_t>(begin);
       if (at - begin_of_last_ > kMaxXmlTag)
         return failure(Code::unsupported, fmt::format("a tag or comment of more than {} bytes", kMaxXmlTag));
     } while (at < xml_.size());
@@ -70,8 +78,8 @@ class XmlReader {
     if (status == XML_STATUS_OK) return {};
     const XML_Error error = XML_GetErrorCode(parser_.get());
     if (error == XML_ERROR_NO_MEMORY) return out_of_memory();
-    return failure(Code::corrupt, fmt::format("not valid XML: {}, line {}", XML_ErrorString(error),
-                                              uint64_t{XML_GetCurrentLineNumber(parser_.get())}));
+    return failure(Code::corrupt,
+                   fmt::format("not valid XML: {}, line {}", XML_ErrorString(error), line_of(parser_.get())));
   }
 
   // Expat keeps every name of an element or an attribute once.
