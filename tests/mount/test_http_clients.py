@@ -325,8 +325,11 @@ class WgetTests:
                     self.client(*command, statuses=self.cut_statuses)
                 self.client(*command)
                 self.assert_is_target(self.read(str(resets), os.path.basename(TARGET)))
-                self.assertEqual(self.proxy.connections, 3)
-                self.wait_for_requests(lambda requests: [each.status for each in requests[-3:]] == [200, 206, 206])
+                self.check_cut_requests()
+
+    def check_cut_requests(self):
+        self.assertEqual(self.proxy.connections, 3)
+        self.wait_for_requests(lambda requests: [each.status for each in requests[-3:]] == [200, 206, 206])
 
     def test_unmodified_file_is_not_downloaded_again(self):
         for _ in range(2):
@@ -354,8 +357,13 @@ class Wget(WgetTests, ClientTestCase):
 @needs("wget2")
 class Wget2(WgetTests, ClientTestCase):
     program = "wget2"
-    runs = 3  # only a further run resumes: after a cut wget2 1.99 ends with status 0, 2.2 with that of a protocol error
+    # After a cut, wget2 1.99 ends with status 0, and a further run resumes. 2.2 begins again at once, and ends with the
+    # status of a protocol error.
+    runs = 3
     cut_statuses = (0, 7)
+
+    def check_cut_requests(self):
+        self.assertGreaterEqual(self.proxy.connections, 3)
 
 
 @needs("aria2c")
