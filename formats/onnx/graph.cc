@@ -69,7 +69,7 @@ Result<void> GraphReader::training(const Message& training, uint64_t index) {
 Result<void> GraphReader::node(const Message& node, const std::string& scope) {
   const NodeNames names = TRY(read_node(scanner_, node));
   TRY_VOID(count_operator(names));
-  if (has_packed_weights(names.op_type)) TRY_VOID(packed_weights(node, names, scope));
+  if (may_use_packed_weights(names.op_type)) TRY_VOID(packed_weights(node, names, scope));
   Fields fields(scanner_, node);
   while (const auto field = TRY(fields.next())) {
     if (field->tag != node::kAttribute) continue;
@@ -93,7 +93,7 @@ Result<void> GraphReader::packed_weights(const Message& node, const NodeNames& n
     while (const auto value = TRY(values.next()))
       if (value->tag == attribute::kInt) set_attribute(name, value->value, attributes);
   }
-  return packed_.add(names.op_type, std::move(inputs), scope, attributes, *container_.budget);
+  return packed_.add({names.op_type, std::move(inputs), names.first_output, scope, attributes}, *container_.budget);
 }
 
 Result<void> GraphReader::count_operator(const NodeNames& node) {

@@ -21,39 +21,62 @@ enum class Elements : uint8_t {
   unknown
 };
 
-// An input with weights, and those with their scales and zero points.
+// An input with weights or activations, and those with their scales and zero points.
 struct Operand {
-  size_t weights = kNone;
+  size_t data = kNone;
   std::array<size_t, 3> companions = {kNone, kNone, kNone};
 };
 
 struct Operator {
   std::string_view name;
   Elements elements;
-  std::array<Operand, 3> operands;
+  std::array<Operand, 5> operands;
 };
+
+constexpr Operand operand(size_t data, size_t scale = kNone, size_t zero_point = kNone, size_t order = kNone) {
+  return {data, {scale, zero_point, order}};
+}
+
+// Of operators with one input and one output.
+constexpr std::array<Operand, 5> kUnary = {operand(0, 1, 2), operand(kNone, 3, 4)};
 
 // ONNX's Operators.md; docs/ContribOperators.md of ONNX Runtime. Sorted.
 constexpr std::array kOperators = {
-    Operator{"ConvInteger", Elements::stored, {Operand{1, {3, kNone, kNone}}}},
-    Operator{"DequantizeLinear", Elements::stored, {Operand{0, {1, 2, kNone}}}},
-    Operator{"DynamicQuantizeLSTM", Elements::stored, {Operand{1, {8, 9, kNone}}, Operand{2, {10, 11, kNone}}}},
-    Operator{"DynamicQuantizeMatMul", Elements::stored, {Operand{1, {2, 3, kNone}}}},
-    Operator{"GatherBlockQuantized", Elements::by_bits, {Operand{0, {2, 3, kNone}}}},
-    Operator{"MatMulBnb4", Elements::rows_by_columns, {Operand{1, {2, kNone, kNone}}}},
-    Operator{"MatMulFpQ4", Elements::unknown, {Operand{1, {kNone, kNone, kNone}}}},
-    Operator{"MatMulInteger", Elements::stored, {Operand{1, {3, kNone, kNone}}}},
-    Operator{"MatMulIntegerToFloat", Elements::stored, {Operand{1, {3, 5, kNone}}}},
-    Operator{"MatMulNBits", Elements::rows_by_columns, {Operand{1, {2, 3, 4}}}},
-    Operator{"QAttention", Elements::stored, {Operand{1, {4, 7, kNone}}}},
-    Operator{"QGemm", Elements::stored, {Operand{3, {4, 5, kNone}}, Operand{6, {kNone, kNone, kNone}}}},
-    Operator{"QLinearConv", Elements::stored, {Operand{3, {4, 5, kNone}}, Operand{8, {kNone, kNone, kNone}}}},
-    Operator{"QLinearMatMul", Elements::stored, {Operand{3, {4, 5, kNone}}}},
-    Operator{"QMoE",
-             Elements::by_bits,
-             {Operand{2, {3, 11, kNone}}, Operand{5, {6, 12, kNone}}, Operand{8, {9, 13, kNone}}}},
+    Operator{"ConvInteger", Elements::stored, {operand(0, 2), operand(1, 3)}},
+    Operator{"DequantizeLinear", Elements::stored, {operand(0, 1, 2)}},
+    Operator{"DynamicQuantizeLSTM", Elements::stored, {operand(1, 8, 9), operand(2, 10, 11)}},
+    Operator{"DynamicQuantizeMatMul", Elements::stored, {operand(1, 2, 3)}},
+    Operator{"GatherBlockQuantized", Elements::by_bits, {operand(0, 2, 3)}},
+    Operator{"MatMulBnb4", Elements::rows_by_columns, {operand(1, 2)}},
+    Operator{"MatMulFpQ4", Elements::unknown, {operand(1)}},
+    Operator{"MatMulInteger", Elements::stored, {operand(0, 2), operand(1, 3)}},
+    Operator{"MatMulIntegerToFloat", Elements::stored, {operand(0, 2, 4), operand(1, 3, 5)}},
+    Operator{"MatMulNBits", Elements::rows_by_columns, {operand(1, 2, 3, 4)}},
+    Operator{"QAttention", Elements::stored, {operand(0, 3, 6), operand(1, 4, 7)}},
+    Operator{"QEmbedLayerNormalization",
+             Elements::stored,
+             {operand(2, 8, 13), operand(3, 9, 14), operand(4, 10, 15), operand(5, 11, 16), operand(6, 12, 17)}},
+    Operator{"QGemm", Elements::stored, {operand(0, 1, 2), operand(3, 4, 5), operand(6), operand(kNone, 7, 8)}},
+    Operator{"QLinearAdd", Elements::stored, {operand(0, 1, 2), operand(3, 4, 5), operand(kNone, 6, 7)}},
+    Operator{"QLinearAveragePool", Elements::stored, kUnary},
+    Operator{"QLinearConv", Elements::stored, {operand(0, 1, 2), operand(3, 4, 5), operand(8), operand(kNone, 6, 7)}},
+    Operator{"QLinearGlobalAveragePool", Elements::stored, kUnary},
+    Operator{"QLinearLeakyRelu", Elements::stored, kUnary},
+    Operator{"QLinearMatMul", Elements::stored, {operand(0, 1, 2), operand(3, 4, 5), operand(kNone, 6, 7)}},
+    Operator{"QLinearMul", Elements::stored, {operand(0, 1, 2), operand(3, 4, 5), operand(kNone, 6, 7)}},
+    Operator{"QLinearSigmoid", Elements::stored, kUnary},
+    Operator{"QLinearSoftmax", Elements::stored, kUnary},
+    Operator{"QMoE", Elements::by_bits, {operand(2, 3, 11), operand(5, 6, 12), operand(8, 9, 13)}},
+    Operator{"QuantizeLinear", Elements::stored, {operand(kNone, 1, 2)}},
 };
 static_assert(std::ranges::is_sorted(kOperators, {}, &Operator::name));
+
+// Operators whose output has elements of their first input. Sorted.
+constexpr auto kSteps = std::to_array<std::string_view>({"Flatten", "Gather", "GatherElements", "GatherND", "Identity",
+                                                         "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"});
+constexpr int kMaxSteps = 8;  // from a tensor to an operator that uses it
+
+bool is_step(std::string_view op_type) { return std::ranges::binary_search(kSteps, op_type); }
 
 size_t row_of(std::string_view op_type) {
   const auto row = std::ranges::lower_bound(kOperators, op_type, {}, &Operator::name);
@@ -113,7 +136,7 @@ PackedWeight weight_of(const Operator& row, const PackingAttributes& stated, con
 
 }  // namespace
 
-bool has_packed_weights(std::string_view op_type) { return row_of(op_type) != kNone; }
+bool may_use_packed_weights(std::string_view op_type) { return row_of(op_type) != kNone || is_step(op_type); }
 
 void set_attribute(std::string_view name, uint64_t value, PackingAttributes& out) {
   if (name == "K") out.rows = value;
@@ -122,36 +145,78 @@ void set_attribute(std::string_view name, uint64_t value, PackingAttributes& out
   if (name == "block_size") out.block_size = value;
 }
 
-Result<void> PackedWeights::add(std::string_view op_type, std::vector<std::string> inputs, std::string scope,
-                                PackingAttributes attributes, Budget& budget) {
-  uint64_t size = scope.size();
-  for (const std::string& input : inputs) size += input.size();
-  TRY_VOID(budget.charge(Cost::value, 2 + inputs.size()));
+// Finds the tensor that a value of a graph is, or has its elements of.
+class PackedWeights::Values {
+ public:
+  Values(const TensorList& tensors, const std::vector<Step>& steps) : names_(tensors) {
+    for (const Step& step : steps) steps_.push_back(&step);
+    std::ranges::stable_sort(steps_, {}, &key);
+  }
+
+  std::optional<size_t> tensor(std::string_view scope, std::string_view name) const {
+    for (int left = kMaxSteps; left > 0 && !name.empty(); --left) {
+      if (const auto found = names_.find(scope, name)) return found;
+      const Step* const before = step(scope, name);
+      if (before == nullptr) break;
+      scope = before->scope;
+      name = before->input;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static std::pair<std::string_view, std::string_view> key(const Step* step) { return {step->scope, step->output}; }
+
+  const Step* step(std::string_view scope, std::string_view name) const {
+    for (const std::string_view where : {scope, std::string_view()}) {
+      const auto at = std::ranges::lower_bound(steps_, std::pair(where, name), {}, &key);
+      if (at != steps_.end() && key(*at) == std::pair(where, name)) return *at;
+    }
+    return nullptr;
+  }
+
+  Names names_;
+  std::vector<const Step*> steps_;
+};
+
+Result<void> PackedWeights::add(Node node, Budget& budget) {
+  uint64_t size = node.scope.size();
+  const size_t row = row_of(node.op_type);
+  if (row == kNone) {
+    if (node.inputs.empty()) return {};
+    TRY_VOID(budget.charge(Cost::value, 3));
+    TRY_VOID(budget.charge(Cost::kept, size + node.first_output.size() + node.inputs.front().size()));
+    steps_.push_back({std::move(node.scope), std::move(node.first_output), std::move(node.inputs.front())});
+    return {};
+  }
+  for (const std::string& input : node.inputs) size += input.size();
+  TRY_VOID(budget.charge(Cost::value, 2 + node.inputs.size()));
   TRY_VOID(budget.charge(Cost::kept, size));
-  uses_.push_back({row_of(op_type), std::move(inputs), std::move(scope), attributes});
+  uses_.push_back({row, std::move(node.inputs), std::move(node.scope), node.attributes});
   return {};
 }
 
 void PackedWeights::finish(Model& out) {
   if (uses_.empty()) return;
-  const Names names(out.tensors);
+  const Values values(out.tensors, steps_);
   auto& packed = out.packed_weights.edit();
   for (const Use& use : uses_) {
     const Operator& row = kOperators[use.row];
     const auto tensor_of = [&](size_t input) -> std::optional<size_t> {
-      if (input >= use.inputs.size() || use.inputs[input].empty()) return std::nullopt;
-      return names.find(use.scope, use.inputs[input]);
+      if (input >= use.inputs.size()) return std::nullopt;
+      return values.tensor(use.scope, use.inputs[input]);
     };
     for (const Operand& operand : row.operands) {
-      const auto weights = tensor_of(operand.weights);
-      if (!weights) continue;
-      packed.insert_or_assign(*weights, weight_of(row, use.attributes, out.tensors[*weights]));
+      const auto weights = tensor_of(operand.data);
+      if (weights && !out.tensors.shape(*weights).empty())
+        packed.insert_or_assign(*weights, weight_of(row, use.attributes, out.tensors[*weights]));
       for (const size_t input : operand.companions)
         if (const auto companion = tensor_of(input); companion && companion != weights)
           packed.emplace(*companion, PackedWeight{.is_companion = true, .elements = {}, .method = {}});
     }
   }
   uses_.clear();
+  steps_.clear();
 }
 
 }  // namespace weightfs::onnx

@@ -18,10 +18,10 @@ struct PackingAttributes {
 };
 
 /// The maximum number of inputs of such an operator.
-inline constexpr size_t kMaxPackedInputs = 16;
+inline constexpr size_t kMaxPackedInputs = 18;
 
-/// Whether an operator has quantised weights among its inputs.
-bool has_packed_weights(std::string_view op_type);
+/// Whether an operator may have quantised weights among its inputs, or hands on elements of its first input.
+bool may_use_packed_weights(std::string_view op_type);
 
 /// Sets an attribute if it is one of these. `name` and `value` are as in the file.
 void set_attribute(std::string_view name, uint64_t value, PackingAttributes& out);
@@ -29,22 +29,35 @@ void set_attribute(std::string_view name, uint64_t value, PackingAttributes& out
 /// Collects the uses of weights by nodes. The tensors may follow later.
 class PackedWeights {
  public:
-  /// Adds a node whose operator has_packed_weights(). `inputs` are the names of its inputs; `scope` is that of its
-  /// graph. Fails as the budget does.
-  Result<void> add(std::string_view op_type, std::vector<std::string> inputs, std::string scope,
-                   PackingAttributes attributes, Budget& budget);
+  /// A node whose operator may_use_packed_weights().
+  struct Node {
+    std::string_view op_type;
+    std::vector<std::string> inputs;  ///< names
+    std::string first_output;
+    std::string scope;  ///< of its graph
+    PackingAttributes attributes;
+  };
+
+  /// Adds a node. Fails as the budget does.
+  Result<void> add(Node node, Budget& budget);
 
   /// Sets packed_weights of the model, which has all tensors.
   void finish(Model& out);
 
  private:
+  class Values;
   struct Use {
     size_t row;  // in the table of operators
     std::vector<std::string> inputs;
     std::string scope;
     PackingAttributes attributes;
   };
+  // A value that has elements of another one, such as the rows that Gather selects.
+  struct Step {
+    std::string scope, output, input;
+  };
   std::vector<Use> uses_;
+  std::vector<Step> steps_;
 };
 
 }  // namespace weightfs::onnx

@@ -25,7 +25,7 @@ namespace graph_slot {
 constexpr Slot kInitializers = 0, kNodes = 2, kSparseInitializers = 7;
 }
 namespace node_slot {
-constexpr Slot kName = 0, kDomain = 2, kOpType = 5, kProvider = 7, kInputs = 8, kAttributes = 10;
+constexpr Slot kName = 0, kDomain = 2, kOpType = 5, kProvider = 7, kInputs = 8, kOutputs = 9, kAttributes = 10;
 }
 namespace attribute_slot {
 constexpr Slot kName = 0, kInt = 4, kTensor = 6, kGraph = 7, kTensors = 11, kGraphs = 12;
@@ -78,7 +78,7 @@ Result<void> GraphReader::node(const Table& node, const std::string& scope, int 
   TRY_VOID(count(operators_, fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", type)));
   std::string provider = TRY(node.text(node_slot::kProvider, kMaxNameLength));
   if (!provider.empty()) TRY_VOID(count(providers_, std::move(provider)));
-  if (onnx::has_packed_weights(type)) TRY_VOID(packed_weights(node, type, scope));
+  if (onnx::may_use_packed_weights(type)) TRY_VOID(packed_weights(node, type, scope));
   const Tables attributes = TRY(node.tables(node_slot::kAttributes));
   if (attributes.size() == 0) return {};
   std::string label = TRY(node.text(node_slot::kName, kMaxNameLength));
@@ -103,7 +103,10 @@ Result<void> GraphReader::packed_weights(const Table& node, const std::string& t
   std::vector<std::string> inputs;
   for (uint64_t i = 0; i < std::min<uint64_t>(names.size(), onnx::kMaxPackedInputs); ++i)
     inputs.push_back(TRY(names.text(i, kMaxNameLength)));
-  return packed_.add(type, std::move(inputs), scope, packing, *container_.budget);
+  const auto outputs = TRY(node.tables(node_slot::kOutputs));
+  std::string output;
+  if (outputs.size() > 0) output = TRY(outputs.text(0, kMaxNameLength));
+  return packed_.add({type, std::move(inputs), std::move(output), scope, packing}, *container_.budget);
 }
 
 Result<void> GraphReader::attribute(const Table& attribute, const std::string& node, const std::string& scope,
