@@ -180,9 +180,9 @@ def onnx(initializers, *nodes):
     return build
 
 
-def operation(kind, *inputs, **attributes):
+def operation(kind, *inputs, output="y", **attributes):
     fields = [protobuf.data(1, name) + protobuf.number(3, number) + protobuf.number(20, 2) for name, number in attributes.items()]
-    return protobuf.onnx_node(kind, inputs, ("y",), *fields) + protobuf.data(7, "com.microsoft")
+    return protobuf.onnx_node(kind, inputs, (output,), *fields) + protobuf.data(7, "com.microsoft")
 
 
 FLOAT = protobuf.ONNX_FLOAT

@@ -11,10 +11,6 @@
 namespace weightfs::summary {
 namespace {
 
-std::string_view parent_of(std::string_view name) {
-  return name.substr(0, name.size() - std::min(name.size(), last_component(name).size() + 1));
-}
-
 void set_companion(size_t tensor, Roles& roles, std::vector<bool>& is_counted) {
   is_counted[tensor] = true;
   if (roles.tensors[tensor].role != Role::duplicate) roles.tensors[tensor] = {Role::companion, 0};

@@ -61,6 +61,8 @@ bool ScaledShapes::is_scaled_by_row() const {
   if (*scales == 1) return true;
   const auto rows = weight.first(weight.size() - 1);
   if (std::ranges::equal(scale, rows)) return true;
+  // A column of scales for twice as many rows: two rows are packed into one.
+  if (scale.size() == weight.size() && scale.front() == *scales && product(weight.front(), 2) == scales) return false;
   if (std::ranges::count_if(scale, [](uint64_t size) { return size != 1; }) == 1)
     return *scales == weight.front() || *scales == weight.back() || scales == product_of(rows);
   if (scale.size() != weight.size()) return false;
@@ -70,6 +72,14 @@ bool ScaledShapes::is_scaled_by_row() const {
     if (scale[i] == 1) ++ones;
   }
   return ones > 0;
+}
+
+bool ScaledShapes::has_side_of_scales(uint64_t elements) const {
+  if (weight.size() != 2 || scale.size() != 2) return true;
+  return std::ranges::any_of(scale, [&](uint64_t side) {
+    return side == weight.front() || side == weight.back() || product(side, weight.front()) == elements ||
+           product(side, weight.back()) == elements;
+  });
 }
 
 std::optional<Unpacked> unpack_by_groups(const ScaledShapes& shapes, uint64_t group_size, Number stated) {

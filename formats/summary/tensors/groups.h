@@ -20,6 +20,8 @@ struct ScaledShapes {
 
   /// Whether there is one scale, or one for each row or column.
   bool is_scaled_by_row() const;
+  /// Whether a side of the matrix of scales can be one of the matrix of so many elements. True of other shapes.
+  bool has_side_of_scales(uint64_t elements) const;
 };
 
 struct Unpacked {

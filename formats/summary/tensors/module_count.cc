@@ -77,6 +77,10 @@ ModuleCounter::Found ModuleCounter::count(const Module& module) const {
 ModuleCounter::Found ModuleCounter::by_own_pieces(const Module& module) const {
   if (const auto* const weight = module.find(Piece::qweight); weight != nullptr && is_gptq_or_awq(module, *weight))
     return {weight, gptq_or_awq(module, *weight)};
+  if (const auto* const weight = module.find(Piece::qweight); weight != nullptr && is_gemv_fast(module, *weight))
+    return {weight, gemv_fast(module, *weight)};
+  for (const Found& found : {marlin(module), sparse(module), quip(module)})
+    if (found.first != nullptr) return found;
   if (const auto* const weight = module.find(Piece::weight_packed)) return {weight, compressed(module, *weight)};
   if (const auto* const weight = module.find(Piece::blocks);
       weight != nullptr && (module.has(Piece::scales) || module.has(Piece::weight_scale)))
@@ -97,6 +101,17 @@ bool ModuleCounter::is_gptq_or_awq(const Module& module, const Member& weight) c
   if (scales == nullptr || stated_.method == "svdquant") return false;
   return is_word(dtype(weight)) && is_wide_float(dtype(*scales)) && shape(*scales).size() == 2 &&
          shape(weight).size() == 2;
+}
+
+// AWQ's kernel for int16, which has four rows of 4 bits in one; the rows of scales are padded.
+bool ModuleCounter::is_gemv_fast(const Module& module, const Member& weight) const {
+  return module.has(Piece::scales) && module.has(Piece::zeros) && dtype(weight).name == "int16" &&
+         shape(weight).size() == 2;
+}
+
+ModuleCount ModuleCounter::gemv_fast(const Module& module, const Member& weight) const {
+  const bool is_known = product(first_of(shape(weight)), 4) == last_of(shape(*module.find(Piece::scales)));
+  return {Method::awq, is_known ? unpacked(weight, 4) : std::nullopt, 4, {}};
 }
 
 bool ModuleCounter::is_mlc(const Module& module) const {
@@ -223,6 +238,52 @@ ModuleCount ModuleCounter::exl3(const Member& weight) const {
   return {Method::exl3, product(product(tiles[0], 16), product(tiles[1], 16)), bits_by(tiles[2], 16), {}};
 }
 
+// Marlin stores tiles of 16 inputs; with sparsity two of four elements, and which two.
+ModuleCounter::Found ModuleCounter::marlin(const Module& module) const {
+  const bool is_sparse = module.has(Piece::sparse_meta);
+  const auto* const weight =
+      module.find(is_sparse && module.has(Piece::weight_packed) ? Piece::weight_packed : Piece::marlin_weight);
+  const auto* const scales = module.find(module.has(Piece::scales) ? Piece::scales : Piece::weight_scale);
+  if (weight == nullptr || scales == nullptr || !is_word(dtype(*weight)) || shape(*weight).size() != 2)
+    return {nullptr, {}};
+  const Number bits = bits_by(product(last_of(shape(*weight)), 2), last_of(shape(*scales)));
+  const uint64_t inputs_of_row = is_sparse ? 32 : 16;
+  const uint64_t groups = first_of(shape(*scales));
+  const Number inputs = product(first_of(shape(*weight)), inputs_of_row);
+  ModuleCount out{is_sparse ? Method::packed : Method::gptq, {}, bits, {}};
+  if (bits) out.elements = product(unpacked(*weight, bits), is_sparse ? 2 : 1);
+  if (groups > 1) out.group_size = quotient(inputs, groups);
+  return {weight, out};
+}
+
+// compressed-tensors: the elements that are not zero, and a bit for each element; rows are padded to whole bytes.
+ModuleCounter::Found ModuleCounter::sparse(const Module& module) const {
+  const auto* const weight = module.find(Piece::sparse_weight);
+  const auto* const mask = module.find(Piece::bitmask);
+  if (weight == nullptr || mask == nullptr || dtype(*mask).name != "uint8") return {nullptr, {}};
+  const Number inputs = product(last_of(shape(*mask)), 8);
+  ModuleCount out;
+  if (inputs && *inputs % kUsualMultiple == 0) out.elements = product(elements(*mask), 8);
+  if (elements(*weight).value_or(UINT64_MAX) > out.elements.value_or(0)) out.elements = std::nullopt;
+  if (is_float8(dtype(*weight)) || dtype(*weight).name == "int8") {
+    out.method = Method::scaled;
+    out.bits = 8;
+    out.is_float8 = is_float8(dtype(*weight));
+  }
+  return {weight, out};
+}
+
+// QuIP# and QTIP, whatever the codebook: a sign for each input and each output.
+ModuleCounter::Found ModuleCounter::quip(const Module& module) const {
+  const auto* const inputs = module.find(Piece::input_signs);
+  const auto* const outputs = module.find(Piece::output_signs);
+  const auto* const weight = module.find(module.has(Piece::codes) ? Piece::codes : Piece::exl3_weight);
+  if (weight == nullptr || inputs == nullptr || outputs == nullptr) return {nullptr, {}};
+  const Number logical = product(elements(*inputs), elements(*outputs));
+  const Number bits = bits_by(product(elements(*weight), bits_of(dtype(*weight))), logical.value_or(0));
+  return {weight, {Method::codebook, bits ? logical : std::nullopt, bits, {}}};
+}
+
 // AQLM: a code stands for a block of the size of a codeword. VPTQ states the sizes of each module.
 ModuleCount ModuleCounter::codes(const Module& module, const Member& weight) const {
   ModuleCount out{Method::codebook, {}, stated_.bits, {}};
@@ -252,6 +313,7 @@ ModuleCounter::Found ModuleCounter::scaled(const Module& module) const {
     if (is_weight && weight == nullptr) weight = &member;
     if (is_scale(member.piece) && scale == nullptr) scale = &member;
   }
+  if (scale == nullptr) scale = module.find(Piece::output_scale);
   if (weight == nullptr || scale == nullptr) return {nullptr, {}};
   const bool is_mlx = dtype(*weight).name == "uint32" && weight->piece == Piece::weight;
   ModuleCount out = is_mlx ? mlx(module, *weight) : by_scale(module, *weight, *scale);
@@ -345,7 +407,9 @@ ModuleCount ModuleCounter::by_float_scales(const Module& module, const Member& w
   }
   Number bits = bits_by_zeros(module, scale);
   if (!bits && !is_by_row) bits = stated_.bits;
-  return {method, unpacked(weight, bits), bits ? bits : stated_.bits, {}};
+  Number unpacked_by_bits = unpacked(weight, bits);
+  if (!is_flat && unpacked_by_bits && !shapes.has_side_of_scales(*unpacked_by_bits)) unpacked_by_bits = std::nullopt;
+  return {method, unpacked_by_bits, bits ? bits : stated_.bits, {}};
 }
 
 // The elements by the first size of groups that the shapes do not contradict, and this size.
@@ -366,6 +430,10 @@ Number ModuleCounter::bits_by_row(const Module& module, const Member& weight) co
   if (type.name == "int8") return is_packed ? std::nullopt : Number(8);
   if (type.name == "int16") return is_packed ? std::nullopt : Number(16);
   if (type.name == "uint8" && stated_.method == "bitnet") return 2;
+  // ONNX Runtime's quantizer stores one element in a byte; what operators pack is known from their nodes.
+  if (type.name == "uint8" && model_.tensors.name(weight.tensor).ends_with("_quantized") &&
+      (model_.format == "onnx" || model_.format == "ort"))
+    return 8;
   if (type.name == "uint8" && module.has(Piece::zeros) && !stated_.bits) return std::nullopt;
   return is_word(type) || type.name == "uint8" ? stated_.bits : std::nullopt;
 }

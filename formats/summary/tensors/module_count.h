@@ -44,6 +44,8 @@ class ModuleCounter {
   bool is_gptq_or_awq(const Module& module, const Member& weight) const;
   bool is_mlc(const Module& module) const;
   ModuleCount gptq_or_awq(const Module& module, const Member& weight) const;
+  bool is_gemv_fast(const Module& module, const Member& weight) const;
+  ModuleCount gemv_fast(const Module& module, const Member& weight) const;
   ModuleCount gptq_without_zeros(const Module& module, const Member& weight) const;
   ModuleCount compressed(const Module& module, const Member& weight) const;
   Number padded_inputs(const Member& weight, Number bits) const;
@@ -52,6 +54,9 @@ class ModuleCounter {
   ModuleCount exl2(const Module& module, const Member& weight) const;
   ModuleCount mlc(const Module& module, const Member& weight) const;
   ModuleCount exl3(const Member& weight) const;
+  Found marlin(const Module& module) const;
+  Found sparse(const Module& module) const;
+  Found quip(const Module& module) const;
   ModuleCount codes(const Module& module, const Member& weight) const;
   ModuleCount mlx(const Module& module, const Member& weight) const;
   Found bitsandbytes(const Module& module, const Member& weight) const;

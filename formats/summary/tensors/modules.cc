@@ -17,9 +17,15 @@ struct Suffix {
 // The ends of names that have a meaning of their own, without the point in front. Those of two components are found by
 // the last one, which nothing else has. Sorted.
 constexpr std::array kSuffixes = {
+    Suffix{"B", Piece::marlin_weight},
+    Suffix{"B_24", Piece::marlin_weight},
+    Suffix{"B_meta", Piece::sparse_meta},
     Suffix{"Qidxs", Piece::codes},
     Suffix{"SCB", Piece::scb},
+    Suffix{"SU", Piece::input_signs},
+    Suffix{"SV", Piece::output_signs},
     Suffix{"W_q", Piece::hqq_weight},
+    Suffix{"Wscale", Piece::other},
     Suffix{"_data", Piece::flat_weight},
     Suffix{"_qdata", Piece::flat_weight},
     Suffix{"_scale", Piece::scale},
@@ -28,14 +34,21 @@ constexpr std::array kSuffixes = {
     Suffix{"act_global_scale", Piece::scale_of_weight},
     Suffix{"backward_hadamard_matrix", Piece::other},
     Suffix{"biases", Piece::biases},
+    Suffix{"bitmask", Piece::bitmask},
     Suffix{"bitsandbytes__fp4", Piece::quant_state_fp4},
     Suffix{"bitsandbytes__nf4", Piece::quant_state_nf4},
     Suffix{"blocks", Piece::blocks},
     Suffix{"centroids", Piece::codebooks},
+    Suffix{"codebook", Piece::codebooks},
+    Suffix{"codebook_id", Piece::other},
     Suffix{"codebooks", Piece::codebooks},
     Suffix{"codes", Piece::codes},
     Suffix{"comfy_quant", Piece::other},
+    Suffix{"compressed", Piece::sparse_weight},
+    Suffix{"deq_scale", Piece::output_scale},
+    Suffix{"dequant_scale", Piece::output_scale},
     Suffix{"forward_hadamard_matrix", Piece::other},
+    Suffix{"fuse_scales", Piece::other},
     Suffix{"g_idx", Piece::group_index},
     Suffix{"indices", Piece::codes},
     Suffix{"input_global_scale", Piece::scale_of_weight},
@@ -43,8 +56,9 @@ constexpr std::array kSuffixes = {
     Suffix{"input_scale_ub", Piece::scale_of_weight},
     Suffix{"input_zero_point", Piece::scale_of_weight},
     Suffix{"k_scale", Piece::scale_of_weight},
+    Suffix{"lookup_table", Piece::codebooks},
     Suffix{"mcg", Piece::other},
-    Suffix{"meta", Piece::other},
+    Suffix{"meta", Piece::sparse_meta},
     Suffix{"mul1", Piece::other},
     Suffix{"nested_absmax", Piece::other},
     Suffix{"nested_quant_map", Piece::other},
@@ -58,19 +72,29 @@ constexpr std::array kSuffixes = {
     Suffix{"q_weight", Piece::exl2_weight},
     Suffix{"qscale_act", Piece::scale_of_weight},
     Suffix{"qscale_weight", Piece::scale_of_weight},
+    Suffix{"quant_bias", Piece::other},
     Suffix{"quant_map", Piece::other},
+    Suffix{"quant_scale", Piece::other},
     Suffix{"qweight", Piece::qweight},
     Suffix{"qzeros", Piece::zeros},
+    Suffix{"row_offsets", Piece::other},
+    Suffix{"s", Piece::scales},
     Suffix{"scale", Piece::scale},
+    Suffix{"scaleWH", Piece::other},
+    Suffix{"scale_bias", Piece::other},
     Suffix{"scale_input", Piece::scale_of_weight},
     Suffix{"scale_weight", Piece::weight_scale},
     Suffix{"scales", Piece::scales},
+    Suffix{"shape", Piece::other},
     Suffix{"smooth_factor", Piece::other},
     Suffix{"smooth_factor_orig", Piece::other},
     Suffix{"su", Piece::other},
     Suffix{"suh", Piece::other},
     Suffix{"sv", Piece::other},
     Suffix{"svh", Piece::other},
+    Suffix{"tables", Piece::codebooks},
+    Suffix{"tables2", Piece::other},
+    Suffix{"tlut", Piece::codebooks},
     Suffix{"trellis", Piece::exl3_weight},
     Suffix{"v_scale", Piece::scale_of_weight},
     Suffix{"wcscales", Piece::other},
@@ -84,6 +108,8 @@ constexpr std::array kSuffixes = {
     Suffix{"weight_scale_inv", Piece::weight_scale},
     Suffix{"weight_shape", Piece::scale_of_weight},
     Suffix{"weight_zero_point", Piece::scale_of_weight},
+    Suffix{"weights_scaling_factor_2", Piece::weight_scale_2},
+    Suffix{"workspace", Piece::other},
     Suffix{"wscales", Piece::scales},
     Suffix{"wtscale", Piece::other},
     Suffix{"wzeros", Piece::zeros},
@@ -105,11 +131,12 @@ struct Found {
 constexpr auto kWeightWords = std::to_array<std::string_view>({"weight", "weights"});
 constexpr auto kPackedWords =
     std::to_array<std::string_view>({"data", "packed", "qdata", "quantized", "qweight", "qweights"});
-constexpr auto kScaleWords = std::to_array<std::string_view>({"absmax", "scale", "scales"});
-constexpr auto kZeroWords = std::to_array<std::string_view>({"qzeros", "shift", "zero", "zeros", "zp"});
-constexpr auto kActivationWords = std::to_array<std::string_view>({"act", "bottom", "input", "output", "top"});
+constexpr auto kScaleWords = std::to_array<std::string_view>({"absmax", "scale", "scales", "scaling"});
+constexpr auto kZeroWords = std::to_array<std::string_view>({"offset", "qzeros", "shift", "zero", "zeros", "zp"});
+constexpr auto kActivationWords = std::to_array<std::string_view>(
+    {"act", "activation", "bottom", "input", "output", "prequant", "smooth", "smoothing", "top"});
 constexpr auto kOtherWords = std::to_array<std::string_view>(
-    {"act", "bottom", "global", "input", "int8", "inv", "output", "point", "points", "top"});
+    {"block", "channel", "factor", "global", "int8", "inv", "per", "point", "points", "second"});
 
 // What the words at the end of a name say.
 struct Words {
@@ -123,8 +150,9 @@ struct Words {
     has_zero |= is_zero;
     has_packed |= is_packed;
     has_weight |= is_weight;
-    is_of_activations |= is_in(word, kActivationWords);
-    return is_scale || is_zero || is_packed || is_weight || is_in(word, kOtherWords) || word.empty();
+    const bool is_activation = is_in(word, kActivationWords);
+    is_of_activations |= is_activation;
+    return is_scale || is_zero || is_packed || is_weight || is_activation || is_in(word, kOtherWords) || word.empty();
   }
 };
 
@@ -147,7 +175,7 @@ Found piece_by_words(std::string_view name, size_t begin) {
   if (!words.has_weight && end == begin && ends_with_components(module, kInner.front()))
     module = without_separators(module.substr(0, module.size() - kInner.front().size()));
   if (words.has_scale) return {words.is_of_activations ? Piece::scale_of_weight : Piece::weight_scale, module};
-  if (words.has_zero) return {Piece::zeros, module};
+  if (words.has_zero) return {words.is_of_activations ? Piece::scale_of_weight : Piece::zeros, module};
   if (words.has_packed) return {Piece::flat_weight, module};
   if (words.has_weight) return {Piece::weight, module};
   return {Piece::unnamed, name};
@@ -155,7 +183,7 @@ Found piece_by_words(std::string_view name, size_t begin) {
 
 Found piece_of(std::string_view name) {
   const std::string_view last = last_component(name);
-  std::string_view module = name.substr(0, name.size() - std::min(name.size(), last.size() + 1));
+  const std::string_view module = parent_of(name);
   const auto suffix = std::ranges::lower_bound(kSuffixes, last, {}, &Suffix::text);
   if (suffix != kSuffixes.end() && suffix->text == last) {
     for (const std::string_view inner : kInner)

@@ -21,8 +21,10 @@ enum class Piece : uint8_t {
   exl2_weight,
   exl3_weight,
   codes,
-  flat_weight,  ///< `_data`, `qdata`, `packed_weight`, …
-  unnamed,      ///< a tensor without such an end: `experts.gate_up_proj`
+  marlin_weight,  ///< tiles of Marlin: `B`
+  sparse_weight,  ///< what a bitmask leaves of the elements
+  flat_weight,    ///< `_data`, `qdata`, `packed_weight`, …
+  unnamed,        ///< a tensor without such an end: `experts.gate_up_proj`
   // Companions.
   scales,
   scale,
@@ -35,7 +37,12 @@ enum class Piece : uint8_t {
   scb,
   weight_scale,
   weight_scale_2,
+  output_scale,     ///< of the weight and the input together: `deq_scale`
   scale_of_weight,  ///< others beside weight_scale
+  sparse_meta,      ///< which two of four elements are stored
+  bitmask,          ///< which elements are stored
+  input_signs,      ///< of QuIP#: one for each input
+  output_signs,
   inverse_permutation,
   codebooks,
   other

@@ -1,7 +1,9 @@
 #include "formats/summary/tensors/packing.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "formats/summary/tensors/framework_weights.h"
@@ -58,12 +60,22 @@ void count_operands(const Model& model, Methods& methods, Roles& roles, std::vec
   }
 }
 
+// Whether a tensor beside packed weights is one of their companions by a name that is not known otherwise: `x_scale`.
+bool is_named_as_scale(std::string_view name) {
+  static constexpr auto kWords = std::to_array<std::string_view>({"offset", "quant", "scale", "smooth", "zero"});
+  const std::string_view last = last_component(name);
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return last.find(word) != last.npos; });
+}
+
 void count_modules(const Model& model, const ModuleCounter& counter, Methods& methods, Roles& roles,
                    std::vector<bool>& is_counted) {
-  for (const Module& module : find_modules(model.tensors)) {
+  std::set<std::string_view> packed;
+  const std::vector<Module> modules = find_modules(model.tensors);
+  for (const Module& module : modules) {
     const auto [weight, count] = counter.count(module);
-    if (weight == nullptr || count.method == Method::none) continue;
+    if (weight == nullptr) continue;
     if (roles.tensors[weight->tensor].role == Role::state) continue;
+    packed.insert(module.name);
     const bool is_known = is_counted[weight->tensor];  // from a node; its other tensors may not be its operands
     for (const Module::Member& member : module.members) {
       if (member.piece <= Piece::unnamed) continue;
@@ -73,20 +85,43 @@ void count_modules(const Model& model, const ModuleCounter& counter, Methods& me
     if (is_known) continue;
     is_counted[weight->tensor] = true;
     set_weight(count.elements, roles.tensors[weight->tensor], roles.packing.is_complete);
+    if (count.method == Method::none) continue;  // sparse, but not quantised
     methods.add({count.method, count.bits, count.group_size, count.is_fp4, count.is_float8, {}, true}, count.elements);
+  }
+  for (size_t i = 0; i < model.tensors.size() && !packed.empty(); ++i) {
+    if (is_counted[i] || roles.tensors[i].role != Role::parameter || !is_named_as_scale(model.tensors.name(i)))
+      continue;
+    if (packed.contains(parent_of(model.tensors.name(i)))) roles.tensors[i] = {Role::companion, 0};
   }
 }
 
-// Whether a tensor of integers is probably packed weights although it has no companions: nothing tells how many
-// elements it has. `is_packed`: the model is stated to be quantised, so that every matrix of integers may be one.
-bool is_unknown_packed(const TensorList& tensors, size_t i, bool is_packed) {
+bool is_named_as_weight(std::string_view last) {
+  return last.find("weight") != last.npos || last.find("kernel") != last.npos;
+}
+
+// Whether a tensor may be packed weights by its type and shape, and is not named as what masks and indices are.
+bool may_be_packed(const TensorList& tensors, size_t i) {
   static constexpr auto kTypes =
       std::to_array<std::string_view>({"int8", "uint8", "int16", "uint16", "int32", "uint32"});
-  if (tensors.shape(i).size() < 2 || std::ranges::find(kTypes, tensors.dtype(i)->name) == kTypes.end()) return false;
+  if (tensors.shape(i).size() < 2 || !is_in(tensors.dtype(i)->name, kTypes)) return false;
   const std::string_view last = last_component(tensors.name(i));
-  const auto has = [&](std::string_view word) { return last.find(word) != last.npos; };
-  if (has("weight") || has("kernel")) return true;
-  return is_packed && !has("mask") && !has("bias") && !has("ids") && !has("index") && !has("id") && !has("pos");
+  static constexpr auto kOthers = std::to_array<std::string_view>({"mask", "bias", "ids", "index", "id", "pos"});
+  return is_named_as_weight(last) ||
+         std::ranges::none_of(kOthers, [&](std::string_view word) { return last.find(word) != last.npos; });
+}
+
+// Whether integers without known scales are a good part of a checkpoint.
+bool has_many_integers(const Model& model, const Roles& roles, const std::vector<bool>& is_counted) {
+  constexpr uint64_t kPart = 16;  // embeddings and heads, which stay floating point, are at most so many times as large
+  if (model.format != "safetensors" && !model.format.starts_with("pytorch")) return false;
+  Number integers = 0, weights = 0;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const Role role = roles.tensors[i].role;
+    const Number bytes = listed_bytes(model.tensors, i);
+    if (role == Role::parameter) weights = sum(weights, bytes);
+    if (role == Role::buffer && !is_counted[i] && may_be_packed(model.tensors, i)) integers = sum(integers, bytes);
+  }
+  return weights.value_or(0) > 0 && integers.value_or(0) > 0 && *integers >= *weights / kPart;
 }
 
 }  // namespace
@@ -98,9 +133,11 @@ void count_packed(const Model& model, const StatedPacking& stated, const ParseOb
   count_quantised_tensors(model, roles, is_counted);
   count_operands(model, methods, roles, is_counted);
   count_modules(model, counter, methods, roles, is_counted);
+  // Nothing tells how many elements they have.
+  const bool is_packed = !stated.method.empty() || has_many_integers(model, roles, is_counted);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    if (is_counted[i] || roles.tensors[i].role != Role::buffer) continue;
-    if (is_unknown_packed(model.tensors, i, !stated.method.empty()))
+    if (is_counted[i] || roles.tensors[i].role != Role::buffer || !may_be_packed(model.tensors, i)) continue;
+    if (is_packed || is_named_as_weight(last_component(model.tensors.name(i))))
       set_weight(std::nullopt, roles.tensors[i], roles.packing.is_complete);
   }
   const bool is_complete = roles.packing.is_complete;

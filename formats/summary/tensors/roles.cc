@@ -21,13 +21,9 @@ constexpr std::array<std::string_view, 11> kBuffers = {
     "rope_factors_long", "rope_factors_short", "rope_freqs",  "running_mean", "running_var"};
 
 // Scales of the keys and values in a cache, or of activations: one number beside quantised weights. Sorted.
-constexpr auto kActivationScales = std::to_array<std::string_view>(
-    {"input_scale", "k_scale", "kv_scale", "output_scale", "prob_output_scale", "q_scale", "v_scale"});
-
-std::string_view before_last(std::string_view name) {
-  const std::string_view last = last_component(name);
-  return name.substr(0, name.size() - std::min(name.size(), last.size() + 1));
-}
+constexpr auto kActivationScales =
+    std::to_array<std::string_view>({"input_scale", "k_scale", "kv_cache_scaling_factor", "kv_scale", "output_scale",
+                                     "prob_output_scale", "q_scale", "v_scale"});
 
 bool is_integer(const DType& dtype) {
   return dtype.name.starts_with("int") || dtype.name.starts_with("uint") || dtype.name == "bool";
@@ -85,13 +81,15 @@ bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
   if ((model.format == "onnx" || model.format == "ort" || model.format == "tensorflow-graph") && shape.empty())
     return true;
   std::string_view last = last_component(without_attribute(name));
-  if (last == "weight") last = last_component(before_last(name));
+  if (last == "weight") last = last_component(parent_of(name));
   if (std::ranges::binary_search(kBuffers, last)) return true;
   if (last == "alpha" && shape.size() <= 1 && elements_of(shape) == Number(1)) return true;
   return is_mask(name, shape) || has_rotary_frequencies(name);
 }
 
 bool is_activation_scale(const TensorList& tensors, size_t i) {
+  // ComfyUI marks files with scaled float8 by a tensor of no or two elements.
+  if (last_component(tensors.name(i)) == "scaled_fp8") return elements_of(tensors.shape(i)).value_or(3) <= 2;
   return elements_of(tensors.shape(i)) == Number(1) &&
          std::ranges::binary_search(kActivationScales, last_component(tensors.name(i))) &&
          tensors.dtype(i)->name.find("float") != std::string_view::npos;

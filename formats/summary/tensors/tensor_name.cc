@@ -110,6 +110,10 @@ std::string_view last_component(std::string_view name) {
   return name.substr(begin);
 }
 
+std::string_view parent_of(std::string_view name) {
+  return name.substr(0, name.size() - std::min(name.size(), last_component(name).size() + 1));
+}
+
 bool has_component(std::string_view name, std::string_view component) {
   for (size_t at = name.find(component); at != name.npos; at = name.find(component, at + 1)) {
     const size_t end = at + component.size();

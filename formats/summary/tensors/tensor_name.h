@@ -31,6 +31,9 @@ bool is_in(std::string_view text, std::span<const std::string_view> texts);
 /// The last component of a tensor's name, after its last `.` or `/`.
 std::string_view last_component(std::string_view name);
 
+/// What is before the last component, without the separator.
+std::string_view parent_of(std::string_view name);
+
 /// Whether `component` is one of the components of the name, which `.` and `/` separate.
 bool has_component(std::string_view name, std::string_view component);
 
