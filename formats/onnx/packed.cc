@@ -37,7 +37,7 @@ constexpr Operand operand(size_t data, size_t scale = kNone, size_t zero_point =
   return {data, {scale, zero_point, order}};
 }
 
-// Of operators with one input and one output.
+// The scales and zero points of operators with one input and one output.
 constexpr std::array<Operand, 5> kUnary = {operand(0, 1, 2), operand(kNone, 3, 4)};
 
 // ONNX's Operators.md; docs/ContribOperators.md of ONNX Runtime. Sorted.

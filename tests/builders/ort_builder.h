@@ -35,10 +35,15 @@ inline Ref attribute(std::string_view name, int slot, Ref value) {
   return table({{0, text(name)}, {slot, std::move(value)}});
 }
 
+/// A node; `more` has other slots.
 inline Ref node(std::string_view name, std::string_view type, std::vector<Ref> attributes = {},
-                std::string_view provider = "CPUExecutionProvider") {
-  return table(
-      {{0, text(name)}, {2, text("")}, {5, text(type)}, {7, text(provider)}, {10, tables(std::move(attributes))}});
+                std::map<int, Slot> more = {}) {
+  more.insert({{0, text(name)},
+               {2, text("")},
+               {5, text(type)},
+               {7, text("CPUExecutionProvider")},
+               {10, tables(std::move(attributes))}});
+  return table(std::move(more));
 }
 
 inline Ref graph(std::vector<Ref> initializers, std::vector<Ref> nodes = {}, std::map<int, Slot> more = {}) {

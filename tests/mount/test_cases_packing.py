@@ -135,6 +135,8 @@ Companions = table("Companions", (
     info("scales-of-unknown-names", layer(
         *W8A8, ("a_scale", "float32", 128), ("x_smooth", "float32", 256), ("bias", "float32", 128), prefix="l.0.q."),
         parameters=PLAIN + 128),
+    info("scales-of-unknown-names-of-float8", layer(
+        ("weight", "float8_e4m3fn", 128, 256), ("wscale", "float32"), ("xscale", "float32", 1)), parameters=PLAIN),
     info("offsets-and-scales-of-plain-weights", module(
         ("weight", "float16", 128, 256), ("weight_offset", "float32", 128), ("smooth_scale", "float32", 256)),
         parameters=PLAIN + 256 + 128 + 256),
@@ -186,6 +188,9 @@ Codebooks = table("Codebooks", (
     info("quip-sharp-of-three-bits", quip("int64", 128, 12), parameters=PLAIN, quantization__bits=3),
     info("quip-sharp-of-four-bits", quip("int64", 128, 16), parameters=PLAIN),
     info("quip-sharp-that-contradicts-itself", quip("int64", 128, 9), parameters=ABSENT, shows=[UNKNOWN]),
+    info("quip-sharp-with-a-low-rank-branch", layer(
+        ("Qidxs", "int16", 128, 32), ("SU", "float16", 256), ("SV", "float16", 128), ("A", "float16", 128, 8),
+        ("B", "float16", 8, 256)), parameters=ABSENT, shows=[UNKNOWN]),
     info("qtip", layer(("trellis", "int16", 128, 32), ("SU", "float16", 256), ("SV", "float32", 128), ("tlut", "float16", 512, 2)),
          parameters=PLAIN),
     info("indices-and-a-codebook", module(("indices", "uint8", 128, 128), ("codebook", "float16", 16)), parameters=ABSENT,
@@ -213,6 +218,7 @@ Integers = table("Integers", (
          shows=[UNKNOWN]),
     info("codes-with-scales-of-another-name", module(("codes", "uint8", 128, 128), ("scl", "float16", 128, 4)), parameters=ABSENT,
          shows=[UNKNOWN]),
+    info("codes-named-as-hidden", model(None, tensor("l.0.hidden_q", "int32", 4, 128, 256), *FLOATS), parameters=ABSENT),
     info("indices-of-positions", model(
         None, tensor("model.position_ids", "int64", 1, 512), tensor("layers.0.attn.relative_position_index", "int32", 490, 490),
         tensor("layers.0.attn.bias", "uint8", 1, 1, 1024, 1024), tensor("causal_mask", "uint8", 2048, 2048), *FLOATS),

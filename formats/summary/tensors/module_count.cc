@@ -280,7 +280,8 @@ ModuleCounter::Found ModuleCounter::quip(const Module& module) const {
   const auto* const weight = module.find(module.has(Piece::codes) ? Piece::codes : Piece::exl3_weight);
   if (weight == nullptr || inputs == nullptr || outputs == nullptr) return {nullptr, {}};
   const Number logical = product(elements(*inputs), elements(*outputs));
-  const Number bits = bits_by(product(elements(*weight), bits_of(dtype(*weight))), logical.value_or(0));
+  Number bits = bits_by(product(elements(*weight), bits_of(dtype(*weight))), logical.value_or(0));
+  if (module.has(Piece::marlin_weight)) bits = std::nullopt;  // `B` of a low-rank branch that corrects the weights
   return {weight, {Method::codebook, bits ? logical : std::nullopt, bits, {}}};
 }
 

@@ -88,6 +88,8 @@ void count_modules(const Model& model, const ModuleCounter& counter, Methods& me
     if (count.method == Method::none) continue;  // sparse, but not quantised
     methods.add({count.method, count.bits, count.group_size, count.is_fp4, count.is_float8, {}, true}, count.elements);
   }
+  for (size_t i = 0; i < model.tensors.size(); ++i)
+    if (model.tensors.dtype(i)->name.starts_with("float8")) packed.insert(parent_of(model.tensors.name(i)));
   for (size_t i = 0; i < model.tensors.size() && !packed.empty(); ++i) {
     if (is_counted[i] || roles.tensors[i].role != Role::parameter || !is_named_as_scale(model.tensors.name(i)))
       continue;
@@ -99,15 +101,26 @@ bool is_named_as_weight(std::string_view last) {
   return last.find("weight") != last.npos || last.find("kernel") != last.npos;
 }
 
+// Masks, biases and places: "causal_mask", "position_ids", "token_idx".
+bool is_named_as_index(std::string_view last) {
+  static constexpr auto kParts = std::to_array<std::string_view>({"bias", "index", "mask", "position"});
+  static constexpr auto kWords = std::to_array<std::string_view>({"id", "ids", "idx", "pos"});
+  if (std::ranges::any_of(kParts, [&](std::string_view part) { return last.find(part) != last.npos; })) return true;
+  while (!last.empty()) {
+    const std::string_view word = last.substr(0, std::min(last.find('_'), last.size()));
+    if (is_in(word, kWords)) return true;
+    last.remove_prefix(std::min(last.size(), word.size() + 1));
+  }
+  return false;
+}
+
 // Whether a tensor may be packed weights by its type and shape, and is not named as what masks and indices are.
 bool may_be_packed(const TensorList& tensors, size_t i) {
   static constexpr auto kTypes =
       std::to_array<std::string_view>({"int8", "uint8", "int16", "uint16", "int32", "uint32"});
   if (tensors.shape(i).size() < 2 || !is_in(tensors.dtype(i)->name, kTypes)) return false;
   const std::string_view last = last_component(tensors.name(i));
-  static constexpr auto kOthers = std::to_array<std::string_view>({"mask", "bias", "ids", "index", "id", "pos"});
-  return is_named_as_weight(last) ||
-         std::ranges::none_of(kOthers, [&](std::string_view word) { return last.find(word) != last.npos; });
+  return is_named_as_weight(last) || !is_named_as_index(last);
 }
 
 // Whether integers without known scales are a good part of a checkpoint.

@@ -99,6 +99,18 @@ TEST(Ort, TensorsInAttributesHaveTheNameOfTheirNode) {
   EXPECT_EQ(model.tensors[2].scope, "Op/graphs.0");
 }
 
+TEST(Ort, WeightsBehindGatherAreThoseOfTheirScales) {
+  const auto use = [](std::string_view type, const std::vector<std::string>& inputs, const std::string& output) {
+    return node("", type, {}, {{8, texts(inputs)}, {9, texts({output})}});
+  };
+  const Model model = well(read(
+      file_of(graph({tensor("w", {2}, kUint8, "ab"), tensor("s", {1}, kFloat, "aaaa"), tensor("z", {1}, kUint8, "a")},
+                    {use("Gather", {"w", "ids"}, "rows"), use("DequantizeLinear", {"rows", "s", "z"}, "y")}))));
+  ASSERT_THAT(*model.packed_weights, SizeIs(3));
+  EXPECT_EQ(model.packed_weights->at(0).elements, 2u);
+  EXPECT_TRUE(model.packed_weights->at(1).is_companion && model.packed_weights->at(2).is_companion);
+}
+
 TEST(Ort, SparseInitializersAreValuesAndIndices) {
   const Ref sparse = table({{0, tensor("s", {1}, kUint8, "v")}, {1, tensor("", {1}, kUint8, "i")}});
   const Model model = well(read(file_of(graph({}, {}, {{7, tables({sparse})}}))));
