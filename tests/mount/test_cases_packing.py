@@ -227,6 +227,8 @@ Integers = table("Integers", (
     info("few-integers-beside-packed-weights", model(
         None, tensor("l.0.q.weight", "int8", 128, 256), tensor("l.0.q.weight_scale", "float32", 128, 1),
         tensor("l.0.map", "int32", 4, 100)), parameters=PLAIN, buffer_elements=400),
+    info("small-integers", model(None, tensor("a", "int32", 4, 6), tensor("b", "float32", 4, 6)), parameters=24,
+         buffer_elements=24),
     info("integers-alone", model(None, tensor("images", "uint8", 100, 28, 28)), parameters=0, buffer_elements=78400),
 ))
 

@@ -126,13 +126,15 @@ bool may_be_packed(const TensorList& tensors, size_t i) {
 // Whether integers without known scales are a good part of a checkpoint.
 bool has_many_integers(const Model& model, const Roles& roles, const std::vector<bool>& is_counted) {
   constexpr uint64_t kPart = 16;  // embeddings and heads, which stay floating point, are at most so many times as large
+  constexpr uint64_t kSmallest = 1024;  // bytes of a matrix of weights
   if (model.format != "safetensors" && !model.format.starts_with("pytorch")) return false;
   Number integers = 0, weights = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const Role role = roles.tensors[i].role;
-    const Number bytes = listed_bytes(model.tensors, i);
+    const uint64_t bytes = listed_bytes(model.tensors, i);
     if (role == Role::parameter) weights = sum(weights, bytes);
-    if (role == Role::buffer && !is_counted[i] && may_be_packed(model.tensors, i)) integers = sum(integers, bytes);
+    if (role == Role::buffer && !is_counted[i] && bytes >= kSmallest && may_be_packed(model.tensors, i))
+      integers = sum(integers, bytes);
   }
   return weights.value_or(0) > 0 && integers.value_or(0) > 0 && *integers >= *weights / kPart;
 }
