@@ -15,6 +15,7 @@
 #include "cli/mount_helper.h"
 #include "cli/process/secrets.h"
 #include "cli/service/generator.h"
+#include "cli/service/inherited.h"
 #include "cli/verbs.h"
 
 namespace weightfs {
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);
   // A file size limit is a write error of the cache, not a reason to be killed.
   std::signal(SIGXFSZ, SIG_IGN);
+  service::close_inherited_descriptors(argc, argv);
   fill_standard_descriptors();
   name_time_zone();
   raise_descriptor_limit();

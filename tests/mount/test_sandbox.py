@@ -3,6 +3,7 @@ import functools
 import http.server
 import json
 import socket
+import tempfile
 import threading
 import time
 
@@ -31,6 +32,36 @@ def outcomes(text):
 needs_hooks = unittest.skipUnless(has_hooks() and not is_sanitized(),
                                   "needs a build with WEIGHTFS_TEST_HOOKS and without sanitizers")
 is_confined = unittest.skipIf(is_sanitized(), "builds with sanitizers are not confined")
+
+
+class InheritedDescriptors(TestCase):
+    """Those of the caller, such as lock files of scripts and sockets, are not open in any command."""
+
+    def test_other_files_are_closed(self):
+        file = os.open(self.write("lock", b"locked"), os.O_RDWR)
+        self.addCleanup(os.close, file)
+        words = [WEIGHTFS, "serve", "--listen", "127.0.0.1:0", self.sample()]
+        server = subprocess.Popen(words, stdout=subprocess.PIPE, pass_fds=(file,), text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        self.assertIn("http://", server.stdout.readline())
+        opened = f"/proc/{server.pid}/fd"
+        self.assertNotIn(self.path("lock"), [os.readlink(f"{opened}/{number}") for number in os.listdir(opened)])
+
+    def test_files_that_are_named_stay_open(self):
+        for directory in ("/dev/fd", "/proc/self/fd"):
+            for text, status in (("token", 0), ("", 2)):
+                with tempfile.TemporaryFile(dir=self.tmp) as file:
+                    file.write(text.encode())
+                    file.flush()
+                    words = [WEIGHTFS, "serve", "--listen", "127.0.0.1:0", "--token-file", f"{directory}/{file.fileno()}"]
+                    server = subprocess.Popen([*words, self.sample()], stdout=subprocess.PIPE, pass_fds=(file.fileno(),),
+                                              stderr=subprocess.PIPE, text=True)
+                    with server:
+                        began = server.stdout.readline()
+                        server.terminate()
+                        self.assertEqual((server.wait(LIMIT_S), "http://" in began), (status, status == 0), server.stderr.read())
 
 
 @needs_hooks
