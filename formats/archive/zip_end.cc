@@ -56,45 +56,89 @@ Result<bool> stands_at(const Source& zip, uint64_t offset, std::string_view sign
   return TRY(read_text(zip, offset, signature.size())) == signature;
 }
 
-// The claim as offsets in the file if the zip begins at `begin`; nothing if it does not fit.
-Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim, uint64_t begin) {
+// Programs read different archives in this file.
+tl::unexpected<Error> ambiguous(std::string_view what, uint64_t one, uint64_t other) {
+  return failure(Code::corrupt, fmt::format("zip: two {}, at bytes {} and {}: programs differ in which one they read",
+                                            what, one, other));
+}
+
+bool is_empty(const Claim& claim) { return claim.members == 0 && claim.size == 0; }
+
+// The claim as offsets in the file if its directory is where its offset says, in a zip that begins at `begin`.
+Result<std::optional<ZipEnd>> at_offset(const Source& zip, const Claim& claim, uint64_t begin) {
   if (begin > claim.position || claim.offset > claim.position - begin) return std::nullopt;
   const uint64_t directory = begin + claim.offset;
   if (claim.size > claim.position - directory) return std::nullopt;
-  const bool empty = claim.members == 0 && claim.size == 0 && directory == claim.position;
-  if (!empty && !TRY(stands_at(zip, directory, kDirectory))) return std::nullopt;
-  return ZipEnd{begin, directory, 0, claim.members};
+  const bool stands = is_empty(claim) ? directory == claim.position : TRY(stands_at(zip, directory, kDirectory));
+  return stands ? std::optional(ZipEnd{begin, directory, 0, claim.members}) : std::nullopt;
 }
 
-// Data before the zip shift its directory, which ends where the record begins; some writers leave a gap there.
-Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim) {
-  if (auto plain = TRY(placed(zip, claim, 0))) return plain;
-  if (claim.size > claim.position || claim.offset > claim.position - claim.size) return std::nullopt;
-  return placed(zip, claim, claim.position - claim.size - claim.offset);
+// The claim if its directory ends where the record begins, as Python's zipfile takes it: data before the zip shift it.
+Result<std::optional<ZipEnd>> before_record(const Source& zip, const Claim& claim) {
+  if (claim.size > claim.position) return std::nullopt;
+  const uint64_t directory = claim.position - claim.size;
+  if (!is_empty(claim) && !TRY(stands_at(zip, directory, kDirectory))) return std::nullopt;
+  if (claim.offset <= directory) return ZipEnd{directory - claim.offset, directory, 0, claim.members};
+  if (is_empty(claim)) return std::nullopt;
+  return failure(Code::corrupt, fmt::format("zip: its directory begins at byte {}, and its end record says {}",
+                                            directory, claim.offset));
 }
+
+// Where the directory is; nothing if it is at neither place. Some writers leave a gap before the record. miniz (torch)
+// takes the directory at the offset, Python the one before the record.
+Result<std::optional<ZipEnd>> placed(const Source& zip, const Claim& claim, uint64_t begin) {
+  const auto by_offset = TRY(at_offset(zip, claim, begin));
+  const auto by_size = TRY(before_record(zip, claim));
+  if (by_offset && by_size && by_offset->directory != by_size->directory)
+    return ambiguous("directories", by_offset->directory, by_size->directory);
+  return by_offset ? by_offset : by_size;
+}
+
+// Whether a number of the record is that of its zip64 record, or none. Programs differ in which one they use.
+bool agrees(uint64_t number, uint64_t none, uint64_t number_64) { return number == none || number == number_64; }
 
 // Reads the zip64 record of the locator at `position`: at its offset, or, shifted, right before the locator.
-Result<std::optional<ZipEnd>> placed_64(const Source& zip, std::string_view locator, uint64_t position) {
+Result<std::optional<ZipEnd>> placed_64(const Source& zip, std::string_view locator, uint64_t position,
+                                        const Claim& record) {
   const auto located = number_at<uint64_t>(locator, 8);
-  if (position < kEnd64Size) return std::nullopt;
-  for (const uint64_t at : {located, position - kEnd64Size}) {
-    if (at < located || at > position - kEnd64Size || !TRY(stands_at(zip, at, kEnd64))) continue;
-    return placed(zip, claim_of_64(TRY(read_text(zip, at, kEnd64Size)), at), at - located);
-  }
-  return std::nullopt;
+  if (position < kEnd64Size || located > position - kEnd64Size) return std::nullopt;
+  const uint64_t before = position - kEnd64Size;
+  const bool is_located = TRY(stands_at(zip, located, kEnd64)), is_before = TRY(stands_at(zip, before, kEnd64));
+  if (!is_located && !is_before) return std::nullopt;
+  if (is_located && is_before && located != before) return ambiguous("zip64 end records", located, before);
+  const uint64_t at = is_located ? located : before;
+  const Claim claim = claim_of_64(TRY(read_text(zip, at, kEnd64Size)), at);
+  if (!agrees(record.members, UINT16_MAX, claim.members) || !agrees(record.size, UINT32_MAX, claim.size) ||
+      !agrees(record.offset, UINT32_MAX, claim.offset))
+    return failure(Code::corrupt, "zip: its end record and its zip64 end record contradict each other");
+  return placed(zip, claim, at - located);
 }
 
-// Parses the end record at `at` of `tail`, the end of `zip`; nothing if it is inconsistent.
+// Parses the end record at `at` of `tail`, the end of `zip`; nothing if no directory is where it says.
 Result<std::optional<ZipEnd>> end_at(const Source& zip, std::string_view tail, size_t at) {
   const std::string_view record = tail.substr(at);
-  if (record.size() < kEndSize || comment_length(record) > record.size() - kEndSize) return std::nullopt;
   const uint64_t position = zip.size() - record.size();
+  const Claim claim = claim_of(record, position);
   const auto locator = tail.substr(0, at).substr(at - std::min(at, kLocatorSize));
   auto found = locator.starts_with(kLocator) && locator.size() == kLocatorSize
-                   ? TRY(placed_64(zip, locator, position - kLocatorSize))
-                   : TRY(placed(zip, claim_of(record, position)));
+                   ? TRY(placed_64(zip, locator, position - kLocatorSize, claim))
+                   : TRY(placed(zip, claim, 0));
   if (found) found->end = position + kEndSize;
   return found;
+}
+
+// Fails if an end record before the one at `last` has a comment that ends with the file, so that the other one is in
+// it.
+Result<void> check_no_other_end(const Source& zip, std::string_view tail, size_t last) {
+  for (size_t at = tail.find(kEnd); at < last; at = tail.find(kEnd, at + 1)) {
+    const std::string_view record = tail.substr(at);
+    if (record.size() < kEndSize || comment_length(record) != record.size() - kEndSize) continue;
+    const uint64_t before = zip.size() - tail.size();
+    const auto other = end_at(zip, tail, at);
+    if (!other && other.error().code != Code::corrupt) return tl::unexpected(other.error());
+    if (!other || *other) return ambiguous("end records", before + at, before + last);
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,12 +146,13 @@ Result<std::optional<ZipEnd>> end_at(const Source& zip, std::string_view tail, s
 Result<ZipEnd> find_zip_end(const Source& zip) {
   const uint64_t looked_at = std::min<uint64_t>(zip.size(), kLocatorSize + kEndSize + kMaxCommentLength);
   const std::string tail = TRY(read_text(zip, zip.size() - looked_at, looked_at));
-  std::optional<ZipEnd> best;
-  for (size_t at = tail.find(kEnd); at != tail.npos; at = tail.find(kEnd, at + 1)) {
+  for (size_t at = tail.rfind(kEnd); at != tail.npos; at = at == 0 ? tail.npos : tail.rfind(kEnd, at - 1)) {
+    if (tail.size() - at < kEndSize) continue;
     const auto end = TRY(end_at(zip, tail, at));
-    if (end && (!best || end->begin < best->begin)) best = end;
+    if (!end) continue;
+    TRY_VOID(check_no_other_end(zip, tail, at));
+    return *end;
   }
-  if (best) return *best;
   if (tail.find(kEnd) == tail.npos && TRY(stands_at(zip, 0, kMember)))
     return failure(Code::corrupt, "zip: a zip without its directory: the file was cut; interrupted download?");
   return failure(Code::corrupt,

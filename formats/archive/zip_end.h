@@ -14,8 +14,9 @@ struct ZipEnd {
   uint64_t members;    ///< the claimed number of members; without zip64 it is modulo 65536
 };
 
-/// Finds the end record of `zip`. Of several (in a comment, in a zip stored in this one) it returns the one whose zip
-/// begins first. Fails with corrupt if there is none.
+/// Finds the end record of `zip`: the last one whose directory is where it says, as Python's zipfile and miniz (torch)
+/// do. Others may be before it, in a stored zip. Fails with corrupt if there is none, and if programs differ in which
+/// directory of the file they read.
 Result<ZipEnd> find_zip_end(const Source& zip);
 
 }  // namespace weightfs::archive
