@@ -144,7 +144,7 @@ void Builder::keep_one_of_each_path() {
   bool any = false;
   for (size_t i = 1; i < places.size(); ++i) {
     if (parts[places[i]].path != parts[places[i - 1]].path) continue;
-    any = true;
+    if (!std::exchange(any, true)) archive_.repeated = parts[places[i]].path;
     dropped[duplicates_ == DuplicatePolicy::last_wins ? places[i - 1] : places[i]] = true;
     // The kept member moves to the later place, so that a third one is compared with it.
     if (duplicates_ == DuplicatePolicy::first_wins) std::swap(places[i], places[i - 1]);

@@ -22,6 +22,7 @@ struct Archive {
   Warnings warnings;                     ///< irregularities of the members
   BudgetPtr budget = {};                 ///< charged for texts that are read; null if nothing is charged
   codec::DecodeChargePtr charge = {};    ///< charged for decoding the archive; null if it is not compressed as a whole
+  std::string repeated = {};             ///< a path that several members have, of which one is kept; empty: none has
 
   /// The part with this path; null if there is none. Links are not followed.
   const Part* find(std::string_view path) const;

@@ -441,7 +441,8 @@ const Member* member_of(const Source& source) { return dynamic_cast<const Member
 Result<Archive> zip_members(const Container& container) {
   const auto zip = TRY(Zip::open(container));
   const uint64_t members = zip->size();
-  Builder builder(DuplicatePolicy::first_wins, container.budget);
+  // As Python's zipfile and unzip.
+  Builder builder(DuplicatePolicy::last_wins, container.budget);
   Links links(*zip, container.budget);
   if (zip->begin() > 0) builder.warnings().add("{} bytes before the zip are ignored", zip->begin());
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));

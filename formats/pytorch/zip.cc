@@ -133,10 +133,18 @@ class ZipCheckpoint {
   std::set<std::string> missing_;  // files of a directory
 };
 
+// PyTorch searches its sorted names: any one of several members may be found.
+Result<void> check_names(const archive::Archive& archive) {
+  if (archive.repeated.empty()) return {};
+  return failure(Code::corrupt,
+                 fmt::format("several members are called {}: PyTorch reads any one of them", quoted(archive.repeated)));
+}
+
 }  // namespace
 
 Result<void> add_saved(const Container& zip, const std::string& prefix, std::string_view subject, Contents& out) {
   const archive::Archive archive = TRY(archive::zip_members(zip));
+  TRY_VOID(check_names(archive));
   auto root = root_of(archive);
   if (!root) return failure(Code::corrupt, "no data.pkl in a directory of a zip of torch.save");
   return ZipCheckpoint(archive, zip, std::move(*root), out).read_object(prefix, subject);
@@ -155,6 +163,7 @@ Result<bool> is_unpacked_pytorch(const SourcePtr& entry) {
 }
 
 Result<Model> read_pytorch(archive::Archive archive, const Container& container) {
+  TRY_VOID(pytorch::check_names(archive));
   const bool is_unpacked = container.name == pytorch::kEntry && archive.find(pytorch::kEntry) != nullptr;
   const auto root = is_unpacked ? std::optional<std::string>("") : pytorch::root_of(archive);
   const auto package = root ? std::nullopt : pytorch::package_root(archive);

@@ -402,14 +402,15 @@ TEST(Zip, HostileNamesStayInside) {
   EXPECT_THAT(warnings(archive), testing::Contains("member 5: empty name; omitted"));
 }
 
-TEST(Zip, FirstOfDuplicateMembersIsShown) {
+TEST(Zip, LastOfDuplicateMembersIsShown) {
   ZipBuilder zip;
   zip.stored("a", "first");
   zip.deflated("b", "other");
   zip.deflated("a", "second");
   const Archive archive = members(zip.build());
-  EXPECT_THAT(listing(archive), ElementsAre("a: first", "b: other"));
+  EXPECT_THAT(listing(archive), ElementsAre("b: other", "a: second"));
   EXPECT_THAT(warnings(archive), ElementsAre(HasSubstr("\"a\"")));
+  EXPECT_EQ(archive.repeated, "a");
 }
 
 TEST(Zip, UnreadableMemberIsListedWithWarning) {

@@ -117,13 +117,14 @@ TEST(Npz, InvalidMembersAreRefusedAlone) {
           "\"other.npy\": no magic number of a .npy file; shown in files/ only", HasSubstr("tensor \"encrypted\": ")));
 }
 
-TEST(Npz, FirstOfDuplicateNamesIsShown) {
+// As numpy.load.
+TEST(Npz, LastOfDuplicateNamesIsShown) {
   ZipBuilder b;
   b.stored("a.npy", array("1"));
   b.stored("a.npy", array("2"));
   const Model model = read_well(b.build());
-  EXPECT_THAT(listing(model), ElementsAre("a uint8 |u1 [1] 1"));
-  EXPECT_THAT(model.warnings, ElementsAre("member \"a.npy\": duplicate path; the first is shown"));
+  EXPECT_THAT(listing(model), ElementsAre("a uint8 |u1 [1] 2"));
+  EXPECT_THAT(model.warnings, ElementsAre("member \"a.npy\": duplicate path; the last is shown"));
 }
 
 TEST(Npz, ArraysAreNotNestedModels) {

@@ -89,6 +89,16 @@ TEST(PytorchZip, AnyDirectoryIsItsRoot) {
   EXPECT_EQ(fact(model, "root"), R"("a b")");
 }
 
+TEST(PytorchZip, RepeatedNamesAreRefused) {
+  for (const std::string_view name : {"a/data.pkl", "a/data/0", "a/version", "other"}) {
+    ZipBuilder zip = small_checkpoint().members("a");
+    zip.stored("other", "bytes");
+    zip.stored(name, "other bytes");
+    EXPECT_EQ(error_of(zip.build()),
+              fmt::format("m.pt: several members are called \"{}\": PyTorch reads any one of them", name));
+  }
+}
+
 TEST(PytorchZip, ItsOwnPicklesAreNotNested) {
   ZipBuilder zip = small_checkpoint().members("a");
   zip.stored("a/code/m.py.debug_pkl", PickleBuilder().raw("]").pickle());
