@@ -63,7 +63,7 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_memory", "test_numbers_attacks")
 
-KNOWN_LEAKS = f"suppressions='{HOME}/tests/support/leaks.txt':print_suppressions=0"
+KNOWN_LEAKS = os.path.join(HOME, "tests", "support", "leaks.txt")
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"
@@ -156,20 +156,28 @@ def run_to_end(argv, environment=None):
         return process.returncode, output.read() + late, spent
 
 
+def leak_options(suppressions=KNOWN_LEAKS):
+    return f"suppressions='{suppressions}':print_suppressions=0"
+
+
 def environment_of(weightfs, build, logs):
     """Environment of sanitized servers, which run in the background: findings and leaks are written to a log."""
     options = f"log_path={logs}/log"
-    return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=KNOWN_LEAKS,
+    beside = os.path.join(os.path.dirname(weightfs), os.path.basename(KNOWN_LEAKS))
+    leaks = leak_options(beside if os.path.exists(beside) else KNOWN_LEAKS)
+    return dict(os.environ, WEIGHTFS=weightfs, WEIGHTFS_BUILD=build, ASAN_OPTIONS=options, LSAN_OPTIONS=leaks,
                 UBSAN_OPTIONS=f"{options}:print_stacktrace=1:halt_on_error=1")
 
 
 def reachable(weightfs, folder):
-    """A path of the program for tests that run it as other users: a copy in the folder, if these cannot enter its own."""
+    """A path of the program for tests that run it as other users: a copy in the folder, with the list of known leaks, if these
+    cannot enter its own."""
     above = weightfs
     while above != "/":
         above = os.path.dirname(above)
         if not os.stat(above).st_mode & 0o001:
             os.makedirs(folder)
+            shutil.copy(KNOWN_LEAKS, folder)
             return shutil.copy(weightfs, folder)
     return weightfs
 
@@ -178,7 +186,7 @@ def run_googletest(binary, kind, shard, shards):
     with tempfile.TemporaryDirectory() as tmp:
         report = os.path.join(tmp, "report.json")
         environment = dict(os.environ, ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=0",
-                           LSAN_OPTIONS=KNOWN_LEAKS,
+                           LSAN_OPTIONS=leak_options(),
                            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
                            GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
                            GTEST_FILTER=f"-{':'.join(TOO_LONG)}" if kind == "sanitized" else "*")
