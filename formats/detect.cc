@@ -203,7 +203,7 @@ constexpr const char* kUnknown = "not a model that weightfs knows";
 // The error for a file that no format accepts; `of_named_format` is that of the format with such a file name.
 Error unidentified(const Container& container, const std::optional<Error>& of_named_format, const std::string& tried) {
   auto other = identify_other_file(container);
-  if (other && !*other && other_files::is_named_as_part(container.name)) return other_files::other_part();
+  if (other && !*other && other_files::may_be_other_part(container)) return other_files::other_part();
   if (other && !*other && !of_named_format) other = identify_text(container);
   if (!other) return other.error();
   // Compressed data that cannot be decoded have an unknown content. By the name they are of this format, and cut.
@@ -219,7 +219,7 @@ Error unidentified(const Container& container, const std::optional<Error>& of_na
 Result<Model> read_sure(const Format& format, const Container& container) {
   auto model = read_as(format, container);
   const bool is_cut = model ? model->lacks->short_by > 0 : model.error().code == Code::corrupt;
-  if (is_cut && other_files::is_named_as_part(container.name)) return tl::unexpected(other_files::first_part());
+  if (is_cut && other_files::may_be_first_part(container)) return tl::unexpected(other_files::first_part());
   return model;
 }
 

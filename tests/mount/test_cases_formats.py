@@ -334,6 +334,13 @@ def first_part(name, *names, **options):
     return Case(name, build, ("info", SOURCE), 4, shows=[FIRST], hides=["interrupted", "DAMAGED"])
 
 
+def numbered_models(tmp):
+    """The file with the next number is a model, not a part."""
+    source = parts("m.part01.gguf", opened="m.part01.gguf")(tmp)
+    parts("m.part02.gguf", whole=True)(tmp)
+    return source
+
+
 PARTS = [
     first_part("case-gguf-bytewise-part", "c15.gguf.part1of2", "c15.gguf.part2of2"),
     Case("gguf-bytewise-part-verify", parts("c15.gguf.part1of2", "c15.gguf.part2of2", opened="c15.gguf.part1of2"),
@@ -345,6 +352,19 @@ PARTS = [
     first_part("gguf-numbered-part", "m.gguf.001", "m.gguf.002"),
     first_part("gguf-part-aa", "m.gguf.partaa", "m.gguf.partab"),
     first_part("gguf-letters", "m.gguf.aa", "m.gguf.ab"),
+    *(first_part(f"gguf-{first}", first, second) for first, second in (
+        ("m.gguf.00", "m.gguf.01"), ("m.gguf.000", "m.gguf.001"), ("m.gguf00", "m.gguf01"), ("m.ggufaa", "m.ggufab"),
+        ("m.gguf.1", "m.gguf.2"), ("m.gguf.09", "m.gguf.10"), ("m.gguf.part01", "m.gguf.part02"), ("m.gguf.chunk_0", "m.gguf.chunk_1"),
+        ("m.part01.gguf", "m.part02.gguf"), ("m-split-00001.gguf", "m-split-00002.gguf"), ("M.Part1.GGUF", "M.Part2.GGUF"))),
+    *(first_part(f"gguf-{name}-alone", name) for name in (
+        "m.gguf.part_1_of_2", "m.gguf.1of2", "m.gguf.1-of-2", "m.part1of2.gguf", "m.1of2.gguf")),
+    *(Case(f"gguf-cut-is-no-part-{number}", parts(name, beside, opened=name), ("info", SOURCE), 5, shows=["interrupted download?"])
+      for number, (name, beside) in enumerate((
+          ("m.gguf.00", "m.gguf.02"), ("m.part01.gguf", "x"), ("m-split-00001.gguf", "m-split-1.gguf"), ("m-2.gguf", "m-3.gguf"),
+          ("m-00001-of-00002.gguf", "x"), ("m.gguf.1", "rest")))),
+    Case("gguf-cut-beside-a-numbered-model", numbered_models, ("info", SOURCE), 5, shows=["interrupted download?"]),
+    Case("gguf-later-part-by-its-number", parts("m.part01.gguf", "m.part02.gguf", opened="m.part02.gguf"), ("info", SOURCE), 4,
+         shows=[LATER]),
     first_part("gguf-part-cut-in-its-header", "m.gguf.part1of3", "m.gguf.part2of3", cut=60),
     Case("gguf-gzip-is-no-part", model_file("m.gguf.gz", gzip.compress(b"GGUF" * 99)), ("info", SOURCE), 4, shows=["gzip"],
          hides=["split"]),
