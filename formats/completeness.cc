@@ -87,6 +87,19 @@ std::string sentence_of_cut_file(const Completeness& completeness) {
                      completeness.unreadable, completeness.tensors);
 }
 
+// Whether files that are lost for this reason exist. A set of shards that lacks one is corrupt.
+bool exist(Code reason) {
+  constexpr std::array kMissing = {Code::corrupt, Code::not_found, Code::absent, Code::network, Code::unreachable};
+  return std::ranges::find(kMissing, reason) == kMissing.end();
+}
+
+std::string sentence_of_files(const Completeness& completeness) {
+  const bool is_one = completeness.files == 1;
+  if (exist(completeness.reason->code))
+    return fmt::format("{} {} cannot be read", completeness.files, is_one ? "file" : "files");
+  return fmt::format("{} {} missing", completeness.files, is_one ? "file is" : "files are");
+}
+
 // The reason without the number of tensors at its end, if that is the one at the beginning of the sentence.
 std::string_view reason_without_count(const Completeness& completeness) {
   std::string_view reason = completeness.reason->message;
@@ -105,7 +118,7 @@ std::string to_sentence(const Completeness& completeness) {
   if (completeness.unreadable > 0)
     what = fmt::format("{} of {} tensors cannot be read", completeness.unreadable, completeness.tensors);
   else if (completeness.files > 0)
-    what = fmt::format("{} {} missing", completeness.files, completeness.files == 1 ? "file is" : "files are");
+    what = sentence_of_files(completeness);
   else
     what = "the model is incomplete";
   return fmt::format("{}: {}", what, reason_without_count(completeness));

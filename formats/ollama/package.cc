@@ -182,7 +182,9 @@ class PackageOpener {
   }
 
   void miss(const Item& item, const Error& problem) {
-    package_.warnings.miss_file(problem.code, "{}: {}; it is missing", quoted(item.layer.path), problem.message);
+    const bool is_missing = problem.code == Code::not_found || problem.code == Code::network;
+    package_.warnings.miss_file(problem.code, "{}: {}; it is {}", quoted(item.layer.path), problem.message,
+                                is_missing ? "missing" : "left out");
     const LayerKind kind = item.layer.kind;
     const bool may_have_tensors = item.layer.is_container() || kind == LayerKind::tensor || kind == LayerKind::other;
     if (!may_have_tensors) package_.warnings.lose(problem, {});
