@@ -22,6 +22,7 @@
 #include "cache/registry.h"
 #include "cli/sandbox/sandbox.h"
 #include "sources/disk/digest_notes.h"
+#include "sources/disk/stated_digests.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::sandbox {
@@ -79,9 +80,12 @@ class SourceFiles {
   }
 
  private:
-  // A SOURCE below a directory that huggingface_hub has downloaded to.
+  // A SOURCE below a directory that huggingface_hub has downloaded to, or that has lists of checksums.
   void add_notes_above(std::filesystem::path directory) {
     std::error_code failed;
+    for (const std::string& list : names_of_lists_above(directory.filename().native()))
+      if (std::filesystem::is_regular_file(directory.parent_path() / list, failed))
+        found_.insert(directory.parent_path() / list);
     for (int up = 0; up < kMaxAboveDownload && directory.has_relative_path(); ++up) {
       directory = directory.parent_path();
       for (const char* const notes : kDownloadNotes)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/text.h"
 
@@ -22,15 +23,18 @@ std::string unescaped(std::string_view name) {
   return out;
 }
 
+// A name with backslashes that are not escaped was written on Windows.
 std::string path_of(std::string_view name, bool is_escaped) {
   std::string path = is_escaped ? unescaped(name) : std::string(name);
+  if (!is_escaped) std::ranges::replace(path, '\\', '/');
   while (path.starts_with("./")) path.erase(0, 2);
   return path == "-" ? "" : path;  // standard input
 }
 
 // "SHA256 (NAME) = HEX" of BSD, "SHA2-256(NAME)= HEX" of openssl.
 std::optional<ListedDigest> tagged(std::string_view line, bool is_escaped) {
-  constexpr std::array<std::string_view, 5> kTags = {"sha256", "sha2-256", "sha-256", "sha1", "md5"};
+  constexpr auto kTags = std::to_array<std::string_view>({"sha256", "sha2-256", "sha-256", "sha1", "md5", "sha384",
+                                                          "sha2-384", "sha512", "sha2-512", "blake2b", "blake2b512"});
   const size_t open = line.find('('), close = line.rfind(')');
   if (open == line.npos || close == line.npos || close < open) return std::nullopt;
   const std::string tag = lower_case(trimmed(line.substr(0, open)));
@@ -56,16 +60,61 @@ std::optional<ListedDigest> parse_line(std::string_view line) {
   return ListedDigest{path_of(name, is_escaped), *digest};
 }
 
+void append_utf8(std::string& out, char32_t point) {
+  const auto add = [&](char32_t bits) { out += static_cast<char>(bits); };
+  const auto add_rest = [&](int shift) { add(0x80 | (point >> shift & 0x3F)); };
+  if (point < 0x80) return add(point);
+  if (point < 0x800) {
+    add(0xC0 | point >> 6);
+  } else if (point < 0x10000) {
+    add(0xE0 | point >> 12);
+    add_rest(6);
+  } else {
+    add(0xF0 | point >> 18);
+    add_rest(12);
+    add_rest(6);
+  }
+  add_rest(0);
+}
+
+// The text in UTF-8, if it begins with the byte order mark of UTF-16: PowerShell writes that. A surrogate that is alone
+// becomes a character that no name of a file in UTF-8 has.
+std::optional<std::string> from_utf16(std::string_view text) {
+  const bool is_little = text.starts_with("\xFF\xFE");
+  if (!is_little && !text.starts_with("\xFE\xFF")) return std::nullopt;
+  const auto unit = [&](size_t at) -> char32_t {
+    const auto low = static_cast<unsigned char>(text[is_little ? at : at + 1]);
+    const auto high = static_cast<unsigned char>(text[is_little ? at + 1 : at]);
+    return static_cast<char32_t>(low | high << 8);
+  };
+  std::string out;
+  for (size_t at = 2; at + 1 < text.size(); at += 2) {
+    char32_t point = unit(at);
+    if (point >> 10 == 0x36 && at + 3 < text.size() && unit(at + 2) >> 10 == 0x37) {
+      point = 0x10000 + ((point & 0x3FF) << 10) + (unit(at + 2) & 0x3FF);
+      at += 2;
+    }
+    append_utf8(out, point);
+  }
+  return out;
+}
+
+bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdefABCDEF") == text.npos; }
+
 }  // namespace
 
 std::optional<FileDigest> file_digest_of_hex(std::string_view hex) {
   if (const auto sha256 = digest_of_hex(hex)) return FileDigest{.sha256 = sha256};
   if (const auto sha1 = sha1_of_hex(hex)) return FileDigest{.sha1 = sha1};
   if (const auto md5 = md5_of_hex(hex)) return FileDigest{.md5 = md5};
+  constexpr size_t kDigitsOf384 = 96, kDigitsOf512 = 128;
+  if ((hex.size() == kDigitsOf384 || hex.size() == kDigitsOf512) && is_hex(hex)) return FileDigest();
   return std::nullopt;
 }
 
 std::vector<ListedDigest> parse_checksum_list(std::string_view text) {
+  const auto decoded = from_utf16(text);
+  if (decoded) text = *decoded;
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<ListedDigest> listed;
   while (!text.empty()) {

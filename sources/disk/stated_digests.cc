@@ -1,9 +1,12 @@
 #include "sources/disk/stated_digests.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <functional>
 #include <map>
 #include <set>
@@ -13,6 +16,7 @@
 
 #include "base/text.h"
 #include "formats/common/warnings.h"
+#include "sources/disk/hub_cache.h"
 
 namespace weightfs {
 namespace {
@@ -27,8 +31,9 @@ constexpr uint64_t kChargedForNote = 20;  // for each: parsing takes longer than
 constexpr size_t kMaxLists = 32;      // for several files, below one directory
 constexpr size_t kMaxBelow = 20'000;  // lines about files in directories that are not listed
 
-constexpr std::array<std::string_view, 9> kListSuffixes = {
-    ".sha256", ".sha256sum", ".sha256sums", ".sha256.txt", ".sha1", ".sha1sum", ".md5", ".md5sum", ".md5.txt"};
+constexpr std::array<std::string_view, 13> kListSuffixes = {
+    ".sha256", ".sha256sum", ".sha256sums", ".sha256.txt", ".sha1",       ".sha1sum", ".md5",
+    ".md5sum", ".md5.txt",   ".sha512",     ".sha512sum",  ".sha512sums", ".sha384"};
 constexpr std::array<std::string_view, 3> kNoteSuffixes = {".civitai.info", ".metadata.json", ".cm-info.json"};
 
 std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -46,9 +51,9 @@ std::string_view without_suffix(std::string_view path, std::span<const std::stri
 }
 
 // Lists of several files. The names of the first say the kind of their digests.
-constexpr std::array<std::string_view, 10> kKindLists = {
-    "sha256sums", "sha256sum", "sha256sums.txt", "sha256sum.txt", "sha256.txt",
-    "sha1sums",   "md5sums",   "sha1sums.txt",   "md5sums.txt",   "checklist.chk"};
+constexpr std::array<std::string_view, 14> kKindLists = {
+    "sha256sums",   "sha256sum",   "sha256sums.txt", "sha256sum.txt", "sha256.txt", "sha1sums",       "md5sums",
+    "sha1sums.txt", "md5sums.txt", "checklist.chk",  "sha512sums",    "sha512sum",  "sha512sums.txt", "b2sums"};
 constexpr std::array<std::string_view, 5> kOtherLists = {"checksums.txt", "checksums", "checksum.txt", "checksum",
                                                          "md5.txt"};
 
@@ -109,7 +114,7 @@ struct StatedDigests::Files {
   }
 };
 
-// The lists of several files. They are hostile: what they say of other files is not kept.
+// The lists of several files. Of their lines, only those about files of the model are kept.
 struct StatedDigests::Lists {
   std::map<std::string, StatedDigest> by_path;
   std::vector<std::string> warnings;
@@ -123,10 +128,24 @@ struct StatedDigests::Lists {
       const bool is_below =
           path->find('/') != path->npos && std::ranges::binary_search(paths, path->substr(0, path->find('/')));
       if (!is_listed && (!is_below || by_path.size() >= kMaxBelow)) continue;
-      StatedDigest& known = by_path[*path];
-      if (known.stated_in.empty() || (line.digest.sha256 && !known.digest.sha256))
-        known = {std::move(line.digest), printable(list)};
+      keep(*path, std::move(line.digest), list);
     }
+  }
+
+  // A list one directory above, which calls that of the files `directory`.
+  void add_from_above(const std::string& list, std::vector<ListedDigest> lines, const std::string& directory) {
+    for (ListedDigest& line : lines) {
+      const auto path = normalize(line.path, Dots::refused);
+      if (line.path.starts_with('/') || !path || !path->starts_with(directory + "/")) continue;
+      if (by_path.size() < kMaxBelow) keep(path->substr(directory.size() + 1), std::move(line.digest), list);
+    }
+  }
+
+ private:
+  void keep(const std::string& path, FileDigest digest, const std::string& list) {
+    StatedDigest& known = by_path[path];
+    if (!known.digest.is_supported() || (digest.sha256 && !known.digest.sha256))
+      known = {std::move(digest), printable(list)};
   }
 };
 
@@ -166,6 +185,30 @@ std::vector<ListedDigest> read_list(const Location& top, const std::string& path
   else if (lines.empty() && !is_one_of(path, kOtherLists))
     warn(warnings, fmt::format("{}: not a list of checksums; not compared with it", quoted(path)));
   return lines;
+}
+
+std::optional<Location> directory_above(const Location& directory) {
+  if (!directory.name.empty()) return directory.parent();
+  const std::string path(parent_of(directory.path()));
+  if (path.empty()) return std::nullopt;
+  auto found = find_named_file(path);
+  if (!found || !S_ISDIR(found->status.st_mode)) return std::nullopt;
+  return Location{std::make_shared<ConfinedDirectory>(std::move(found->descriptor), path, Confinement{})};
+}
+
+// Calls `add` with the name and the lines of each list one directory above. Above the directory of a SOURCE only lists
+// of the user or of root count.
+void read_lists_above(const Location& top, const Take& take,
+                      const std::function<void(const std::string&, std::vector<ListedDigest>)>& add) {
+  const auto above = directory_above(top);
+  if (!above) return;
+  std::vector<std::string> ignored;  // the list may be of anything else
+  for (const std::string& name : names_of_lists_above(last_component(top.path()))) {
+    const auto status = (*above / name).examine();
+    if (!status || !S_ISREG(status->st_mode)) continue;
+    if (top.name.empty() && status->st_uid != 0 && status->st_uid != ::geteuid()) continue;
+    add("../" + name, read_list(*above, name, take, ignored));
+  }
 }
 
 // `model.gguf.sha256`, `model.sha256`: the line with the name of the file, else the only one if that has none.
@@ -213,6 +256,19 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
 
 }  // namespace
 
+std::vector<std::string> names_of_lists_above(std::string_view directory) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view list) {
+    names.emplace_back(list);
+    std::string& upper = names.emplace_back(list);  // SHA256SUMS.txt
+    std::transform(upper.begin(), std::ranges::find(upper, '.'), upper.begin(), ::toupper);
+  };
+  std::ranges::for_each(kKindLists, add);
+  std::ranges::for_each(kOtherLists, add);
+  for (const std::string_view suffix : kListSuffixes) names.push_back(fmt::format("{}{}", directory, suffix));
+  return names;
+}
+
 StatedDigests::StatedDigests(Location top, const std::vector<std::string>& paths)
     : StatedDigests(std::move(top), Later<std::shared_ptr<const Files>>::of(std::make_shared<const Files>(paths))) {}
 
@@ -230,6 +286,9 @@ StatedDigests::StatedDigests(Location top, Later<std::shared_ptr<const Files>> f
         };
         for (const std::string& path : known->lists)
           lists->add(path, read_list(top, path, take, lists->warnings), known->paths);
+        read_lists_above(top, take, [&](const std::string& path, std::vector<ListedDigest> lines) {
+          lists->add_from_above(path, std::move(lines), std::string(last_component(top.path())));
+        });
         return lists;
       }),
       downloads_([top = top_]() -> Result<std::vector<Downloads>> { return find_downloads(top); }) {}
@@ -251,17 +310,29 @@ std::optional<StatedDigest> StatedDigests::find(const std::string& path, Budget*
     for (const Downloads& each : *downloads)
       if (auto stated = downloaded_digest(each, path, file)) return stated;
   const auto got = files_.get();
-  if (!got || (*got)->stating.empty()) return std::nullopt;
+  if (!got) return std::nullopt;
   const Files& files = **got;
-  if (auto own = find_own_list(top_, path, path, files.stating, budget, warnings)) return own;
+  std::string unsupported;  // the list with a digest of such a kind
+  const auto is_usable = [&](const std::optional<StatedDigest>& stated) {
+    if (stated && !stated->digest.is_supported()) unsupported = stated->stated_in;
+    return stated && stated->digest.is_supported();
+  };
+  if (auto own = find_own_list(top_, path, path, files.stating, budget, warnings); is_usable(own)) return own;
   if (files.is_only_file(path))
-    if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, budget, warnings)) return own;
+    if (auto own = find_own_list(top_, path, std::string(stem_of(path)), files.stating, budget, warnings);
+        is_usable(own))
+      return own;
   if (const auto lists = lists_.get()) {
     for (const std::string& line : (*lists)->warnings) warn(warnings, line);
     const auto found = (*lists)->by_path.find(path);
-    if (found != (*lists)->by_path.end()) return found->second;
+    if (found != (*lists)->by_path.end() && is_usable(found->second)) return found->second;
   }
-  return files.is_only_model(path) ? find_note(top_, path, files.stating, budget, warnings) : std::nullopt;
+  if (files.is_only_model(path))
+    if (auto noted = find_note(top_, path, files.stating, budget, warnings)) return noted;
+  if (!unsupported.empty())
+    warn(warnings, fmt::format("{}: only SHA-256, SHA-1 and MD5 are supported; {} is not compared with it", unsupported,
+                               quoted(path)));
+  return std::nullopt;
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/format.h"
@@ -13,6 +14,9 @@
 #include "sources/disk_folder.h"
 
 namespace weightfs {
+
+/// The names that a list of checksums may have one directory above this one, which the lines call `directory`.
+std::vector<std::string> names_of_lists_above(std::string_view directory);
 
 /// The stated digests of the files below a directory. Callable from any thread.
 class StatedDigests {
@@ -25,7 +29,8 @@ class StatedDigests {
 
   /// The digest of the file at a path, by the first of: its name, the notes of huggingface_hub, a list for this file
   /// (`FILE.sha256`), other lists in its directory or above, the notes of managers of models. Adds a line to
-  /// `warnings` for each list and note of the latter that is not valid, or beyond the budget, which may be null.
+  /// `warnings` for each list and note of the latter that is not valid, not supported, or beyond the budget, which may
+  /// be null.
   std::optional<StatedDigest> find(const std::string& path, Budget* budget, std::vector<std::string>& warnings) const;
 
  private:

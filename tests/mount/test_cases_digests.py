@@ -173,14 +173,14 @@ DOWNLOADS = table("Downloads", [
 ])
 
 
-def beside(name, text, path="model.gguf", source="model.gguf"):
+def beside(name, text, path="model.gguf", source="model.gguf", encoding="utf-8"):
     """A list called `name`; in its text, HEX is the SHA-256, and MD5 and SHA1 are others."""
     def build(tmp, change):
         data = gguf(tmp)
         put(tmp, path, change(data))
         filled = text.replace("HEX", sha256(data)).replace("MD5", hashlib.md5(data).hexdigest()).replace(
             "SHA1", hashlib.sha1(data).hexdigest())
-        put(tmp, name, filled.encode())
+        put(tmp, name, filled.encode(encoding))
         return os.path.join(tmp, source)
     return build
 
@@ -248,6 +248,24 @@ LISTS = table("Lists", [
     *rows("list-of-a-directory", beside("d/SHA256SUMS", "HEX  model.gguf\n", "d/model.gguf", "d")),
     verify("list-of-shards", shards_with_list(""), 0, ("3 files match their checksums",)),
     verify("list-of-shards-wrong", shards_with_list("model-00002-of-00002.safetensors"), 7, ("model-00002-of-00002", DIFFERS)),
+    *rows("list-in-utf-16", beside("SHA256SUMS", "\ufeffHEX  .\\model.gguf\r\n", encoding="utf-16-le"), shows=("by SHA256SUMS",)),
+    *rows("sha256-of-file-in-utf-16", beside("model.gguf.sha256", "\ufeffHEX\r\n", encoding="utf-16-be")),
+    *rows("list-with-backslashes", beside("m/SHA256SUMS", "HEX  unet\\model.gguf\r\n", "m/unet/model.gguf", "m/unet/model.gguf")),
+    *rows("list-above-a-file", beside("SHA256SUMS", "HEX  sub/model.gguf\n", "sub/model.gguf", "sub/model.gguf"),
+          shows=("by ../SHA256SUMS",)),
+    *rows("list-above-a-directory", beside("sha256sums.txt", "HEX *./sub/model.gguf\n", "sub/model.gguf", "sub")),
+    *rows("list-above-a-directory-with-its-name", beside("sub.sha256", "HEX  sub/model.gguf\n", "sub/model.gguf", "sub")),
+    *(only(f"list-above-{number}", (name, "0" * 64 + f"  {line}\n"), 0, ("no checksums",), path=path, source=path)
+      for number, (name, line, path) in enumerate((
+          ("SHA256SUMS", "model.gguf", "sub/model.gguf"), ("SHA256SUMS", "su/model.gguf", "sub/model.gguf"),
+          ("SHA256SUMS", "../sub/model.gguf", "sub/model.gguf"), ("SHA256SUMS", "a/sub/model.gguf", "a/sub/model.gguf"),
+          ("other.sha256", "sub/model.gguf", "sub/model.gguf")))),
+    *(only(f"digest-of-another-kind-{number}", (name, "0" * 128 + line), 0,
+           (f'{name}: only SHA-256, SHA-1 and MD5 are supported; "model.gguf" is not compared with it', "no checksums"))
+      for number, (name, line) in enumerate((
+          ("model.gguf.sha512", ""), ("model.sha512", ""), ("SHA512SUMS", "  model.gguf\n"), ("checksums.txt", "  model.gguf\n")))),
+    *rows("sha256sums-beside-sha512", lambda tmp, change: put(tmp, "model.gguf.sha512", b"0" * 128) and beside(
+        "SHA256SUMS", "HEX  model.gguf\n")(tmp, change)),
     # Lists that say nothing about the model.
     only("list-of-other-files", ("SHA256SUMS", "0" * 64 + "  other.gguf\n"), 0, ("no checksums",)),
     only("list-outside", ("SHA256SUMS", "0" * 64 + "  ../model.gguf\n" + "0" * 64 + "  /model.gguf\n"), 0, ("no checksums",)),

@@ -31,6 +31,37 @@ TEST(ChecksumList, LinesOfSha256sumAreRead) {
   EXPECT_EQ(lines_of("\\" + kHex + "  a\\\\b\\nc\n"), (Lines{"a\\b\nc=" + kHex}));
 }
 
+TEST(ChecksumList, NamesOfWindowsHaveSlashes) {
+  EXPECT_EQ(lines_of(kHex + "  .\\unet\\model.gguf\r\n"), (Lines{"unet/model.gguf=" + kHex}));
+}
+
+// As PowerShell writes text, and the same for other machines.
+TEST(ChecksumList, Utf16IsRead) {
+  const std::string name = "m\u00e9\u4e2d\U0001F600.gguf";  // of one to four bytes
+  const std::u16string text =
+      u"\uFEFF" + std::u16string(kHex.begin(), kHex.end()) + u"  m\u00e9\u4e2d\U0001F600.gguf\r\n";
+  std::string little, big;
+  for (const char16_t unit : text) {
+    little += {static_cast<char>(unit & 0xFF), static_cast<char>(unit >> 8)};
+    big += {static_cast<char>(unit >> 8), static_cast<char>(unit & 0xFF)};
+  }
+  EXPECT_EQ(lines_of(little), (Lines{name + "=" + kHex}));
+  EXPECT_EQ(lines_of(big), (Lines{name + "=" + kHex}));
+  EXPECT_EQ(lines_of(little + "x"), (Lines{name + "=" + kHex}));
+  EXPECT_EQ(lines_of("\xFF\xFE"), Lines{});
+}
+
+TEST(ChecksumList, OtherKindsAreNotSupported) {
+  for (const std::string& hex : {std::string(128, 'a'), std::string(96, 'F')})
+    for (const std::string& text : {hex + "  a.gguf", "SHA512 (a.gguf) = " + hex, "BLAKE2b (a.gguf) = " + hex}) {
+      const auto lines = parse_checksum_list(text);
+      ASSERT_EQ(lines.size(), 1u) << text;
+      EXPECT_EQ(lines[0].path, "a.gguf");
+      EXPECT_FALSE(lines[0].digest.is_supported());
+    }
+  EXPECT_TRUE(parse_checksum_list(std::string(128, 'g') + "  a.gguf").empty());
+}
+
 TEST(ChecksumList, BareDigestHasNoName) {
   for (const std::string& text :
        {kHex, kHex + "\n", " " + kHex + " \n", "sha256:" + kHex, kHex + "  -\n", "\xEF\xBB\xBF" + kHex})
