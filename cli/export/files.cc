@@ -207,6 +207,8 @@ Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request)
   out.left_out_keys = std::move(files.front().left_out_keys);
   if (request.form == Form::npz && request.types == FileTypes::stored)
     out.other_types = npy_types_sentence(*model, request.tensors);
+  if (request.form != Form::gguf && request.types != FileTypes::stored)
+    out.other_types = unconverted_types_sentence(*model, request.tensors, request.form);
   if (files.size() > 1) files.erase(files.begin());  // the whole file; the others are its shards
   for (const views::ModelFile& file : files) {
     std::string name = file.path.substr(file.path.rfind('/') + 1);

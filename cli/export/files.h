@@ -54,7 +54,7 @@ struct ExportedFiles {
   std::vector<ExportedFile> files;
   Warnings left_out;                      ///< a line for each tensor that the format cannot hold
   views::LeftOutKeys left_out_keys = {};  ///< the metadata that it cannot hold
-  std::string other_types = {};           ///< a sentence about tensors that npy/ has as another type; empty for none
+  std::string other_types = {};           ///< a sentence about tensors of unexpected types (npy_types.h); may be empty
 };
 
 /// The files for the model of a forest. Reads no tensor. Fails as rendering the texts of the model fails.

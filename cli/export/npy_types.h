@@ -1,9 +1,10 @@
-// Which tensors NumPy files have as another type.
+// Which tensors of an export have another type than one could expect.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "cli/export/files.h"
 #include "formats/model.h"
 
 namespace weightfs::exporting {
@@ -11,5 +12,9 @@ namespace weightfs::exporting {
 /// "4 tensors of bfloat16 and 2 of q4_k are written as float32, 1 of int4 as int8: NumPy has no such types", for those
 /// of these tensors that npy/ has as another type. Empty if there are none.
 std::string npy_types_sentence(const Model& model, const std::vector<size_t>& tensors);
+
+/// "1 tensor of complex64 is written as stored: not real numbers", for those of these tensors that --dtype does not
+/// convert, and that the form holds: safetensors or npz. Empty if there are none.
+std::string unconverted_types_sentence(const Model& model, const std::vector<size_t>& tensors, Form form);
 
 }  // namespace weightfs::exporting
