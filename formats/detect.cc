@@ -362,7 +362,11 @@ Result<std::optional<std::string>> only_checkpoint_below(const std::vector<std::
   std::string entry = fmt::format("{}/data.pkl", *only);
   const auto bytes = folder.open_below(entry, "");
   const bool is_one =
-      bytes && folder.open_below(fmt::format("{}/version", *only), "") && TRY(is_unpacked_pytorch(*bytes));
+      bytes &&
+      archive::UnpackedForm{"data.pkl", archive::kCompanionsOfPytorch}.has_companion([&](std::string_view path) {
+        return folder.open_below(fmt::format("{}/{}", *only, path), "").has_value();
+      }) &&
+      TRY(is_unpacked_pytorch(*bytes));
   return is_one ? std::optional(std::move(entry)) : std::nullopt;
 }
 
@@ -370,8 +374,11 @@ Result<std::optional<std::string>> only_checkpoint_below(const std::vector<std::
 
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder) {
   const auto exists = [&](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
+  const auto is_there = [&](std::string_view path) {
+    return exists(path) || (path.find('/') != path.npos && folder.open_below(path, "").has_value());
+  };
   const auto has_files_of = [&](const archive::UnpackedForm& form) {
-    return exists(form.entry_file) && (form.companion.empty() || exists(form.companion));
+    return exists(form.entry_file) && form.has_companion(is_there);
   };
   for (const archive::ArchiveFormat& format : archive::kArchiveFormats)
     if (format.unpacked.identifies == nullptr && has_files_of(format.unpacked))

@@ -68,6 +68,16 @@ Result<bool> is_entry_file(const UnpackedForm& form, const Container& container)
 
 }  // namespace
 
+bool UnpackedForm::has_companion(const std::function<bool(std::string_view path)>& exists) const {
+  if (companions.empty()) return true;
+  for (std::string_view left = companions; !left.empty();) {
+    const std::string_view path = left.substr(0, left.find(' '));
+    if (exists(path)) return true;
+    left.remove_prefix(std::min(path.size() + 1, left.size()));
+  }
+  return false;
+}
+
 Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container) {
   if (TRY(is_entry_file(format.unpacked, container))) {
     Archive directory = TRY(folder_members(container));
@@ -75,9 +85,8 @@ Result<Model> read_archive_format(const ArchiveFormat& format, const Container& 
       const auto paths = TRY(format.unpacked.files(container));
       directory = TRY(members_at(container, paths));
     }
-    const std::string_view companion = format.unpacked.companion;
-    if (!companion.empty() && directory.find(companion) == nullptr)
-      return failure(Code::unsupported, fmt::format("no {} in the same directory", companion));
+    if (!format.unpacked.has_companion([&](std::string_view path) { return directory.find(path) != nullptr; }))
+      return failure(Code::unsupported, fmt::format("no {} in the same directory", format.unpacked.companions));
     return format.read(std::move(directory), container);
   }
   Archive archive = TRY(members(format.packing, container));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,14 +18,20 @@ enum class Packing { zip, tar };
 /// A directory into which such an archive was unpacked. It is named by one of its files.
 struct UnpackedForm {
   std::string_view entry_file;  ///< the file's name: "carton.toml"; "" if the format is not unpacked
-  std::string_view companion;   ///< a file that must be in the same directory; "" for none
+  std::string_view companions;  ///< paths, separated by spaces, one of which must be in the directory; "" for none
   Match (*matches)(const Probe& entry) = [](const Probe&) { return Match::no; };
   /// Whether the entry file's content identifies the format; null when its name is enough. Fails with io.
   Result<bool> (*identifies)(const SourcePtr& entry) = nullptr;
   /// The paths of files that the directory may have, for a directory on a server that is not asked for a listing; null:
   /// the format is not read there. Empty if the companion is missing. Fails as reading does.
   Result<std::vector<std::string>> (*files)(const Container& entry) = nullptr;
+
+  /// Whether one of the companions exists, or none is needed.
+  bool has_companion(const std::function<bool(std::string_view path)>& exists) const;
 };
+
+/// A file that an unpacked archive of torch.save has besides its object: some programs write not all of them.
+inline constexpr std::string_view kCompanionsOfPytorch = "version byteorder data/0";
 
 /// A format that lives in an archive.
 struct ArchiveFormat {
@@ -117,11 +124,12 @@ inline constexpr std::array kArchiveFormats = {
                   .read = read_mlf,
                   .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
     ArchiveFormat{.name = "pt2", .packing = Packing::zip, .matches = matches_pt2, .read = read_pt2},
-    ArchiveFormat{.name = "pytorch",
-                  .packing = Packing::zip,
-                  .matches = matches_pytorch,
-                  .read = read_pytorch,
-                  .unpacked = {.entry_file = "data.pkl", .companion = "version", .identifies = is_unpacked_pytorch}},
+    ArchiveFormat{
+        .name = "pytorch",
+        .packing = Packing::zip,
+        .matches = matches_pytorch,
+        .read = read_pytorch,
+        .unpacked = {.entry_file = "data.pkl", .companions = kCompanionsOfPytorch, .identifies = is_unpacked_pytorch}},
     ArchiveFormat{
         .name = "pytorch-tar", .packing = Packing::tar, .matches = matches_pytorch_tar, .read = read_pytorch_tar},
     ArchiveFormat{.name = "oci-layout",

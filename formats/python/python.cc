@@ -177,8 +177,10 @@ class PickledModel {
 // Whether it is the object of an archive of torch.save that was unpacked: its storages are files beside it.
 Result<bool> is_unpacked_checkpoint(const Container& container) {
   if (container.name != "data.pkl" || container.folder == nullptr || !container.folder->lists_files()) return false;
-  const std::vector<std::string> names = TRY(container.folder->names());
-  return std::ranges::binary_search(names, "version") && TRY(is_unpacked_pytorch(container.bytes));
+  const archive::UnpackedForm form{"data.pkl", archive::kCompanionsOfPytorch};
+  return form.has_companion([&](std::string_view path) {
+    return container.folder->open_below(path, "").has_value();
+  }) && TRY(is_unpacked_pytorch(container.bytes));
 }
 
 }  // namespace

@@ -147,6 +147,9 @@ UNPACKED = table("UnpackedCheckpoints", [
     Case("missing-storage", unpacked(without=["data/1"]), ("info", SOURCE), status=3,
          shows=["INCOMPLETE: 1 of 2 tensors cannot be read", '"data/1": missing'], hides=["DAMAGED"]),
     tensors("other-tensors-of-a-missing-storage", unpacked("archive", without=["data/1"]), status=0, shows=listed("w", "v")),
+    *(Case(f"without-{'-and-'.join(without)}", unpacked(directory, without=without), ("stats", "--json", SOURCE, "v"),
+           fields={"tensors.0.shape": [2], "tensors.0.min": 0})
+      for without, directory in ((("version",), "archive"), (("version", "byteorder"), ""), (("byteorder",), "archive/data.pkl"))),
     info("beside-hidden-files", unpacked(extra=[(".DS_Store", b"x")]), parameters=8),
     Case("directory-of-another-pickle", dictionary_in("data.pkl"), ("info", SOURCE), shows=["pickle"], hides=["PyTorch"]),
 ])
