@@ -166,13 +166,28 @@ class Rule {
     if (!files_.has(kAdapter)) return std::nullopt;
     for (const char* name :
          {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors", "adapters.npz"}) {
-      if (!files_.has(name)) continue;
-      OneModel model;
-      model.weights.push_back({name, {}, {}});
-      name_others(model, Projector::none);
-      return model;
+      if (files_.has(name)) return adapter_in(name);
     }
-    return std::nullopt;
+    const auto last = last_checkpoint_of_adapter();
+    return last ? adapter_in(*last) : std::nullopt;
+  }
+
+  Chosen adapter_in(const std::string& name) const {
+    OneModel model;
+    model.weights.push_back({name, {}, {}});
+    name_others(model, Projector::none);
+    return model;
+  }
+
+  // Of MLX, whose training has not ended: "0000200_adapters.safetensors".
+  std::optional<std::string> last_checkpoint_of_adapter() const {
+    std::pair<uint32_t, std::string> last;
+    for (const std::string& name : files_.names()) {
+      const size_t end = name.find('_');
+      if (end == name.npos || name.substr(end) != "_adapters.safetensors") continue;
+      if (const auto number = parse_number<uint32_t>(name.substr(0, end))) last = std::max(last, {*number, name});
+    }
+    return last.second.empty() ? std::nullopt : std::optional(last.second);
   }
 
   // The forms of a directory that belong to one format.

@@ -284,6 +284,13 @@ def mlx_adapter(tmp):
                         "0000200_adapters.safetensors": adapter(8)})
 
 
+def mlx_checkpoints(tmp):
+    """A training that has not ended."""
+    path = mlx_adapter(tmp)
+    os.rename(os.path.join(path, "adapters.safetensors"), os.path.join(path, "0000090_adapters.safetensors"))
+    return path
+
+
 def with_predictor(name, blocks=(1,), nextn=True, base="Qwen3.5-9B-Q4_K_M.gguf"):
     def build(tmp):
         def model(*numbers, **metadata):
@@ -303,11 +310,15 @@ def alternatives(name, build, chosen, *others):
 BESIDE = [
     alternatives("case-mlx-lora-directory", mlx_adapter, "adapters.safetensors", "0000100_adapters.safetensors",
                  "0000200_adapters.safetensors"),
+    alternatives("mlx-lora-checkpoints-alone", mlx_checkpoints, "0000200_adapters.safetensors", "0000090_adapters.safetensors",
+                 "0000100_adapters.safetensors"),
     alternatives("case-gguf-mtp-beside", with_predictor("mtp-Qwen3.5-9B-Q8_0.gguf"), "Qwen3.5-9B-Q4_K_M.gguf",
                  "mtp-Qwen3.5-9B-Q8_0.gguf"),
     alternatives("gguf-mtp-in-the-name", with_predictor("Qwen3.5-9B-MTP-Q8_0.gguf"), "Qwen3.5-9B-Q4_K_M.gguf",
                  "Qwen3.5-9B-MTP-Q8_0.gguf"),
     alternatives("gguf-nextn-by-its-tensors", with_predictor("draft.gguf"), "Qwen3.5-9B-Q4_K_M.gguf", "draft.gguf"),
+    Case("gguf-draft-beside", with_predictor("draft-model.gguf", (0,), nextn=False), ("info", "--json", SOURCE),
+         fields={"0.source": "Qwen3.5-9B-Q4_K_M.gguf", "1.source": "draft-model.gguf"}),
     Case("gguf-two-whole-models", with_predictor("other.gguf", (0, 1)), ("info", "--json", SOURCE),
          fields={"0.source": "Qwen3.5-9B-Q4_K_M.gguf", "1.source": "other.gguf"}),
     opens_as("gguf-mtp-alone", lambda tmp: folder(tmp, {"mtp-x.gguf": gguf(tmp, [floats("blk.1.nextn.eh_proj.weight", 4)])}),
