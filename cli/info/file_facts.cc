@@ -32,8 +32,8 @@ std::string count_of_files(const Subject& subject) {
   return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(subject.model))) : grouped(count);
 }
 
-// Where the digests of the files with weights are stated that `verify` compares; "" if none is known of a model of
-// several files.
+// Where the digests of the files with weights are stated that `verify` compares; "" if none is known of members of a
+// container.
 std::string unverified_text(const Subject& subject) {
   constexpr const char* kLater = "; digest {}: not compared yet";
   const Model& model = subject.model;
@@ -46,10 +46,13 @@ std::string unverified_text(const Subject& subject) {
       return fmt::format(kLater, blob.stated_in.empty()         ? "in the model"
                                  : blob.stated_in == "its name" ? "in the name"
                                                                 : "beside the file");
-  if (model.parts.size() != 1) return "";
-  const Part& file = model.parts.front();
-  if (file.digest) return fmt::format(kLater, "in the manifest");
-  if (file.crc32 || file.md5 || !model.checked_files->empty() || !model.checked_tensors->empty())
+  const auto has_any = [&](const auto& is_known) {
+    return std::ranges::any_of(model.parts, [&](const Part& part) { return has_weights(part.path) && is_known(part); });
+  };
+  if (has_any([](const Part& part) { return part.digest.has_value(); })) return fmt::format(kLater, "in the manifest");
+  if (model.parts.size() != 1 && model.has_members) return "";
+  if (has_any([](const Part& part) { return part.crc32 || part.md5; }) || !model.checked_files->empty() ||
+      !model.checked_tensors->empty())
     return "; checksums in the file: not compared yet";
   return "; not verified (no digest known)";
 }

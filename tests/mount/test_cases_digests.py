@@ -206,6 +206,12 @@ def shards_with_list(damaged):
     return build
 
 
+def shards(tmp):
+    folder = shards_with_list("")(tmp)
+    os.remove(os.path.join(folder, "SHA256SUMS"))
+    return folder
+
+
 def with_another_file(another, text="0" * 64):
     """The digest in model.sha256 may be that of either file."""
     def build(tmp):
@@ -266,6 +272,9 @@ LISTS = table("Lists", [
           ("model.gguf.sha512", ""), ("model.sha512", ""), ("SHA512SUMS", "  model.gguf\n"), ("checksums.txt", "  model.gguf\n")))),
     *rows("sha256sums-beside-sha512", lambda tmp, change: put(tmp, "model.gguf.sha512", b"0" * 128) and beside(
         "SHA256SUMS", "HEX  model.gguf\n")(tmp, change)),
+    *(Case(f"info-of-a-directory-{name}", digest, ("info", SOURCE), 0, {}, shows, hides) for name, digest, shows, hides in (
+        ("without-digests", lambda tmp: shards(tmp), (NO_DIGEST,), ()),
+        ("with-a-list", shards_with_list(""), ("digest beside the file: not compared yet",), (NO_DIGEST,)))),
     # Lists that say nothing about the model.
     only("list-of-other-files", ("SHA256SUMS", "0" * 64 + "  other.gguf\n"), 0, ("no checksums",)),
     only("list-outside", ("SHA256SUMS", "0" * 64 + "  ../model.gguf\n" + "0" * 64 + "  /model.gguf\n"), 0, ("no checksums",)),
@@ -460,6 +469,21 @@ class Causes(TestCase):
                                ("flip", 7, "digest mismatch"))
                 self.clear()
                 os.makedirs(self.tmp)
+
+    def test_layer_that_exists_is_not_missing(self):
+        for kind, status, sentence in (("unreadable", 1, "Permission denied; it is left out"), ("cut", 7, "bytes, not ")):
+            os.makedirs(self.path(kind))
+            source, part = ollama(self.path(kind))
+            harm(part, kind)
+            self.give_to_nobody()
+            store = source[:source.index("/manifests/")]
+            for argv in (["info", source], ["verify", source], ["info", store], ["stats", store]):
+                with self.subTest(kind=kind, argv=argv):
+                    done = self.run_as_user(*argv)
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertIn("1 file cannot be read: ", done.stderr)
+                    self.assertIn(sentence, done.stderr)
+                    self.assertNotIn("missing", done.stderr)
 
     def test_index_tells_which_shard_a_tensor_is_in(self):
         folder = self.path("model")
