@@ -166,7 +166,6 @@ Exit run_stats(StatsArguments& arguments) {
     const Exit status = report_error(selected.error());
     return outcome.status() == Exit::ok ? status : outcome.status();
   }
-  if (selected->empty()) outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
   if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
     return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"},
                         Exit::usage);
@@ -179,6 +178,8 @@ Exit run_stats(StatsArguments& arguments) {
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
   if (const auto reason = reason_of_incomplete(*models, arguments.patterns)) outcome.fail(*reason);
+  if (selected->empty() && outcome.status() == Exit::ok)
+    outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
   report_failures(figures->tensors, *models, *selected, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.
