@@ -60,7 +60,8 @@ FittedLines fitted_table(const std::vector<FittedColumn>& columns, const std::ve
   for (size_t row = 0; row <= rows.size(); ++row) {
     std::string line;
     for (const Shown& one : shown) {
-      const std::string cell = one.column->rank == 0 ? shortened(one.cells[row], one.width, style) : one.cells[row];
+      const std::string cell =
+          one.column->rank == 0 ? shortened_name(one.cells[row], one.width, style) : one.cells[row];
       line += (line.empty() ? "" : std::string(kGap, ' ')) +
               (one.column->is_left ? left(cell, one.width) : right(cell, one.width));
     }

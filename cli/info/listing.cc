@@ -140,7 +140,10 @@ void list_tensors(const Subject& subject, const Style& style, Names names, const
     std::string line;
     for (size_t k = 0; k < widths.size(); ++k) {
       if (widths[k] == 0) continue;
-      const std::string text = k < 2 ? shortened(cells.*kColumns[k], widths[k], style) : cells.*kColumns[k];
+      const std::string& cell = cells.*kColumns[k];
+      const std::string text = k == 0   ? shortened_name(cell, widths[k], style)
+                               : k == 1 ? shortened(cell, widths[k], style)
+                                        : cell;
       line += gap + (k < 3 ? left(text, widths[k]) : right(text, widths[k]));
     }
     if (cells.is_refused) return line + gap + painted("refused", Paint::red);

@@ -47,14 +47,14 @@ class TextDrawing {
       out.push_back(line + cells_of(map, row, each));
     }
     add_axis(map, names, out);
-    out.push_back(scale_line(map));
+    add_scale(map, out);
     return out;
   }
 
   std::vector<std::string> lines(const Curves& curves) const {
     std::vector<std::string> out = {title_line(curves.title, curves.note)};
     if (!curves.lack().empty()) {
-      out.push_back(" " + std::string(curves.lack()));
+      add_text(std::string(curves.lack()), out);
       return out;
     }
     const auto bar_style = style_.charset == info::Charset::utf8 ? BarStyle::blocks : BarStyle::ascii;
@@ -67,7 +67,7 @@ class TextDrawing {
         heights.push_back(most > 0 && value > 0 ? static_cast<uint64_t>(std::lround(value / most * 1e6)) : 0);
       for (const std::string& bar : bars(heights, heights.size(), kBarLines, bar_style)) out.push_back(" " + bar);
       out.push_back(" " + ends(tick_text(curves.right.first), tick_text(curves.right.last), shown.size()));
-      out.push_back(fmt::format(" {}: highest {}", info::clean(curves.label, style_), tick_text(most)));
+      add_text(fmt::format("{}: highest {}", info::clean(curves.label, style_), tick_text(most)), out);
     }
     return out;
   }
@@ -152,8 +152,7 @@ class TextDrawing {
                                    ? ""
                                    : fmt::format("; down: {}, {} to {}", map.down.label, tick_text(map.down.first),
                                                  tick_text(map.down.last));
-      out.push_back(fmt::format(" right: {}{}", map.right.label, down));
-      return;
+      return add_text(fmt::format("right: {}{}", map.right.label, down), out);
     }
     // Names of columns are numbered below the map.
     const size_t width = cell_width(map);
@@ -166,7 +165,11 @@ class TextDrawing {
       list = fmt::format("the first {} of {} columns: ", shown_columns(map), map.columns);
     for (size_t i = 0; i < shown_columns(map); ++i)
       list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, info::clean(map.right.names[i], style_));
-    for (const std::string& line : info::wrapped(list, style_.width - 1, style_)) out.push_back(" " + line);
+    add_text(list, out);
+  }
+
+  void add_text(const std::string& text, std::vector<std::string>& out) const {
+    for (const std::string& line : info::wrapped(text, style_.width - 1, style_)) out.push_back(" " + line);
   }
 
   static std::string ends(const std::string& first, const std::string& last, size_t width) {
@@ -174,15 +177,21 @@ class TextDrawing {
     return first + std::string(width - first.size() - last.size(), ' ') + last;
   }
 
-  std::string scale_line(const HeatMap& map) const {
-    if (!map.lack().empty()) return fmt::format(" {}: {}", map.scale_label, map.lack());
-    constexpr size_t kSteps = 16;
+  // With a bar of the colours, if there is room for it.
+  void add_scale(const HeatMap& map, std::vector<std::string>& out) const {
+    if (!map.lack().empty()) return add_text(fmt::format("{}: {}", map.scale_label, map.lack()), out);
+    constexpr size_t kMinSteps = 4, kMaxSteps = 16;
+    const std::string begin = fmt::format(" {}: {} ", map.scale_label, tick_text(map.scale.low));
+    const std::string end = tick_text(map.scale.high);
+    const size_t others = info::width_of(begin) + 1 + info::width_of(end);
+    const size_t steps = std::min(kMaxSteps, style_.width - std::min(style_.width, others));
+    if (colours_ == TextColours::none || steps < kMinSteps) return add_text(begin.substr(1) + "to " + end, out);
     std::string bar;
-    for (size_t i = 0; i < kSteps && colours_ != TextColours::none; ++i)
-      bar += escape(colour_at(map.scale.palette, static_cast<double>(i) / (kSteps - 1)), colours_, true) + " ";
-    if (!bar.empty()) bar += std::string(kPlain) + " ";
-    return fmt::format(" {}: {} {}{}", map.scale_label, tick_text(map.scale.low), bar.empty() ? "to " : bar,
-                       tick_text(map.scale.high));
+    for (size_t i = 0; i < steps; ++i)
+      bar += escape(colour_at(map.scale.palette, static_cast<double>(i) / static_cast<double>(steps - 1)), colours_,
+                    true) +
+             " ";
+    out.push_back(fmt::format("{}{}{} {}", begin, bar, kPlain, end));
   }
 
   // The highest of the values of each of at most `width` columns.

@@ -239,6 +239,16 @@ class Screens(SmallModels):
         self.assertRegex(shown, r"model.layers.1.mlp.up.weight +float32 +48 ")
         self.assertRegex(shown, r"\nlayer +elements +mean .*\nmodel.layers.0 +80 .*\nmodel.layers.1 +80 ")
 
+    def test_names_of_a_narrow_table_differ(self):
+        names = [f"model.layers.{i}.{module}.weight" for i in (1, 10) for module in (
+            "self_attn.q_proj", "self_attn.k_proj", "self_attn.o_proj", "mlp.down_proj", "input_layernorm")]
+        source = self.sample("m.safetensors", [Tensor(name, "float32", (4,), struct.pack("<4f", 0.25, -1, 2, 3)) for name in names])
+        for language in ("C.UTF-8", "C"):
+            shown = on_terminal("stats", source, columns=40, LC_ALL=language)
+            first = [line.split()[0] for line in shown.splitlines()[1:1 + len(names)]]
+            self.assertEqual(len(set(first)), len(names), shown)
+            self.assertTrue(all(("10" if i >= 5 else "1") in name for i, name in enumerate(first)), shown)
+
     def test_channels_fit_the_terminal(self):
         source = self.layers()
         for argv in ((source, "--per-channel"), (source, "embed"), (source, "embed", "--per-channel")):

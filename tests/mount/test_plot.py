@@ -236,6 +236,16 @@ class Terminals(TestCase):
             self.assertIn(" ##%%**++\n", shown)
             self.assertIn("largest by absolute: -16 to 16", shown)
 
+    def test_scale_fits_a_narrow_terminal(self):
+        for number, scale in ((-1, r" largest by absolute: -31 +31$"), (-1234.567, r" largest by absolute: -0.02511 to\n 0.02511$")):
+            numbers = struct.pack("<32f", *(x / number for x in range(32)))
+            source = self.sample(f"{number}.safetensors", [Tensor("w", "float32", (4, 8), numbers)])
+            for colorterm in ("truecolor", ""):
+                shown = on_terminal("plot", source, "w", NO_COLOR="", columns=40, COLORTERM=colorterm, LC_ALL="C.UTF-8")
+                lines = re.sub(r"\033\[[\d;]*m", "", shown).splitlines()
+                self.assertTrue(all(len(line) <= 40 for line in lines), lines)
+                self.assertRegex("\n".join(lines), scale)
+
     def test_numbers_whose_difference_overflows_have_colours(self):
         source = self.sample("m.safetensors", [Tensor(name, "float64", (1,), struct.pack("<d", value))
                                                for name, value in (("a", 1.7e308), ("b", -1.7e308))])
