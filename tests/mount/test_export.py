@@ -148,6 +148,15 @@ class Files(ExportTestCase):
         self.assertEqual(found["h"], ("F32", (3,), struct.pack("<3f", 1, -2, 0.5)))
         self.assertEqual(found["bias"], ("F32", (4,), struct.pack("<4f", 0, 1, 2, 3)))
 
+    def test_complex_numbers_that_are_not_converted_are_named(self):
+        number = Tensor("c", "complex64", (1,), struct.pack("<2f", 1, 2))
+        source = self.sample(tensors=[number, number._replace(name="d"), *sample_tensors()])
+        for form in ("safetensors", "npz"):
+            for patterns, line in (((), "2 tensors of complex64 are"), (("--tensors", "c"), "1 tensor of complex64 is")):
+                self.export("--force", "--dtype", "float16", "--to", form, *patterns, source, self.out(form),
+                            stderr=f"weightfs: {line} written as stored: not real numbers\n")
+                self.assertEqual(self.tensors_of(self.out(form))["c"], ("complex64", [1], number.data))
+
     # semantics 4.3
     def test_types_that_numpy_lacks_are_float32_and_named(self):
         wide = Tensor("w", "bfloat16", (2, 2), struct.pack("<4H", 0x3F80, 0x4000, 0xC040, 0x7F80))
