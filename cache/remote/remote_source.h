@@ -58,9 +58,11 @@ class RemoteSource final : public Source {
   /// bytes then, or all were cached before the first one was served, by a process that ended before its comparison.
   /// Also with a block list: it is trusted by a digest of its own, and no digest ties it to that of the blob.
   bool awaits_comparison() const;
-  /// For a file that the cache has no space for: what was read is served without a comparison, which begins again.
+  /// Serves this file without a comparison, because the cache has no space for it. What readers have got so far does
+  /// not count any more.
   void serve_uncompared() const;
-  /// Readers may have got any bytes of a verified copy, which is gone: reads wait for a comparison from now on.
+  /// To be called when a verified copy is gone. Readers may have got any bytes of it, so reads wait for a comparison
+  /// from now on.
   void set_served_verified() const;
   /// To be called before a reader gets bytes of that generation unverified: if they turn out to be wrong, reads fail
   /// from then on. False if the blocks were dropped meanwhile: the bytes must be read again.

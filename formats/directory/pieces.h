@@ -15,16 +15,16 @@ namespace weightfs::directory {
 /// Whether a file of this name has the pieces of one process: "shard-00002-model-00001-of-00001.safetensors".
 bool is_named_as_pieces(std::string_view name);
 
-/// The place of each piece in its tensor, by its name; empty for a file without pieces. A text that is not valid is as
-/// one that is missing. Fails as the budget does.
+/// The place of each piece in its tensor, by the name of the tensor. Empty for a file without pieces, and for metadata
+/// that is not valid. Fails as the budget does.
 Result<std::map<std::string, Shape, std::less<>>> places_of_pieces(const Map& metadata, Budget& budget);
 
-/// Adds the warning about a file of pieces that is read alone: its numbers are not all of the model. Fails as the
-/// budget does.
+/// Adds the warning about a file of pieces that is read alone, so that its tensors are not whole. Fails as the budget
+/// does.
 Result<void> warn_of_pieces(Model& model, Budget& budget);
 
-/// Reports files with pieces that are missing by the numbers in the names of the others: of the processes, which begin
-/// at 1, and of the model's files. No name has the number of processes.
+/// Reports missing files with pieces, by the gaps in the numbers in the names of the others: the number of the process,
+/// from 1 on, and that of the model's file. The names do not tell how many processes there were.
 void report_missing_pieces(const std::vector<std::string>& names, Warnings& warnings);
 
 /// Collects the pieces of several files, which are tensors of one list, and joins them.
@@ -36,8 +36,8 @@ class Pieces {
   /// does.
   Result<void> add(Model& read, size_t first);
 
-  /// Replaces the pieces of each tensor by the tensor. One with pieces that overlap or leave a gap is refused, with a
-  /// warning. The size of a tensor is that of the pieces that exist. Fails as the budget does.
+  /// Replaces the pieces of each tensor by the tensor. A tensor is refused, with a warning, if its pieces overlap or
+  /// leave a gap. Its shape is the one that the existing pieces span. Fails as the budget does.
   Result<void> join(TensorList& tensors, Warnings& warnings);
 
  private:

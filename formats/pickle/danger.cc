@@ -94,8 +94,8 @@ bool is_doubtful_function(std::string_view module, std::string_view member) {
   return std::ranges::any_of(kFunctionModules, [&](std::string_view outer) { return is_within(module, outer); });
 }
 
-// Whether a name leads from its module to what is not of this module: through a function or another module, or by a
-// name that Python itself sets. So does the __main__ of a package, which is a program.
+// Whether a name may lead out of its module: through a function, through another module that it has imported, or
+// through a name that Python itself sets. The __main__ of a package is a program, so it counts, too.
 bool leads_elsewhere(std::string_view module, std::string_view member) {
   const auto of_module = components(module), of_member = components(member);
   const auto is_inner = [](std::string_view word) { return is_function_name(word); };

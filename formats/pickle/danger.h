@@ -20,11 +20,11 @@ bool can_run_code(const Global& global);
 /// The name of Python 3: "builtins.eval" of "__builtin__.eval".
 std::string in_python_3(std::string_view global);
 
-/// The end of a message about a pickle that breaks: " (before that it names posix.system, which can run code)"; empty
-/// if none of the names can.
+/// The end of a message about a pickle that is damaged: " (before that it names posix.system, which can run code)".
+/// Empty if none of the names can run code.
 std::string before_an_error(const std::vector<Global>& globals);
 
-/// Whether a message has that end: what a pickle names was imported before the error.
+/// Whether a message has the end that before_an_error() makes.
 bool names_danger(std::string_view message);
 
 }  // namespace weightfs::pickle

@@ -47,7 +47,7 @@ inline constexpr std::string_view kComputingModules =
     "quopri random re _sre stat statistics string stringprep _struct struct textwrap time unicodedata zlib "
     "zoneinfo ";
 
-// Libraries whose classes are common in checkpoints; a method of one of them is not.
+// Libraries whose classes are common in checkpoints. A method of such a class is not common.
 inline constexpr std::string_view kLibraries =
     " accelerate catboost datasets diffusers fastai flax gensim h5py huggingface_hub jax jaxlib keras lightgbm "
     "lightning matplotlib nltk numpy pandas PIL pytorch_lightning ray scipy six sklearn spacy sympy tensorflow "
@@ -231,7 +231,7 @@ inline constexpr auto kFunctionModules = std::to_array<std::string_view>({
     "yaml",
 });
 
-// Names in kModules that make plain values, and two with `__`.
+// Names of the modules in kModules that make plain values, and two names with `__`.
 inline constexpr auto kValues = std::to_array<std::string_view>({
     "joblib.numpy_pickle.NumpyArrayWrapper",
     "joblib.numpy_pickle.NDArrayWrapper",

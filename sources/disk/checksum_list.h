@@ -1,5 +1,5 @@
-// Lists of checksums, as sha256sum, md5sum, shasum and openssl write them. A line that is not valid is left out:
-// anybody may have written the list.
+// Lists of checksums, as sha256sum, md5sum, shasum and openssl write them. Anybody may have written a list, so an
+// invalid line is ignored.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
-// Where other programs note the digest of one file on disk: in its name, in the notes of huggingface_hub, in those of
-// managers of models. They are hostile: what is not valid is left out.
+// Where other programs note the digest of one file on disk: in its name, in the notes of huggingface_hub, and in those
+// of programs that manage models, such as Civitai Helper. Anybody may have written a note, so an invalid one is
+// ignored.
 #pragma once
 
 #include <array>
@@ -22,13 +23,13 @@ struct StatedDigest {
 };
 
 /// The digest in the name of a file in a store of blobs: of Ollama (`sha256-HEX`), of huggingface_hub, Docker and OCI
-/// (`blobs/HEX`, `blobs/sha256/HEX`), of Git LFS. A link is a file of the name that it leads to. Nothing for others.
+/// (`blobs/HEX`, `blobs/sha256/HEX`), of Git LFS. For a link, the name of its target counts. Nothing for other names.
 std::optional<FileDigest> digest_in_name(const Location& file);
 
-/// Directories with notes of huggingface_hub about the files of a local directory, below that.
+/// The directories below a local directory in which huggingface_hub keeps its notes about the files there.
 inline constexpr std::array<const char*, 2> kDownloadNotes = {".cache/huggingface/download", ".huggingface/download"};
 
-/// How many directories above a file's own such a local directory may be.
+/// How many levels above the directory of a file such a local directory may be.
 inline constexpr int kMaxAboveDownload = 4;
 
 /// Where huggingface_hub notes what it has downloaded to a directory (`hf download --local-dir`).
@@ -40,14 +41,16 @@ struct Downloads {
 /// The notes about files below a directory: in it, or up to four directories above.
 std::vector<Downloads> find_downloads(const Location& directory);
 
-/// The digest in the note about a file, which has its commit, its ETag and the time of the download. It is modified if
-/// it was so a second after that, when huggingface_hub ignores the note. Nothing if there is no valid one.
+/// The digest in the note about a file, which has its commit, its ETag and the time of the download. The file counts as
+/// modified if it was changed more than a second after the download: then huggingface_hub ignores the note. Nothing if
+/// there is no valid note.
 std::optional<StatedDigest> downloaded_digest(const Downloads& downloads, const std::string& path,
                                               const Location& file);
 
-/// The SHA-256 of the file `name` of `size` bytes in what a manager of models has noted beside it: the answer of
-/// civitai.com about a version (its file of this name in any case, else the only one of this size), or an object with a
-/// digest of the file. Nothing for others. Fails if it is not valid JSON.
+/// The SHA-256 of a file in the note that a program that manages models has written beside it. The note is the answer
+/// of civitai.com about a version of a model, or an object with the digest of one file. In an answer with several
+/// files, the one called `name` counts, in any case of letters, or else the only one of `size` bytes. Nothing if the
+/// note has no such digest. Fails if the note is not valid JSON.
 Result<std::optional<Digest>> digest_noted_by_manager(const Source& note, std::string_view name, uint64_t size);
 
 }  // namespace weightfs

@@ -1,6 +1,6 @@
-// Digests of files on disk that lie beside their bytes: in the name of a file in a store of blobs, in what
-// huggingface_hub notes when it downloads a file to a directory, in lists of checksums, and in what managers of models
-// note. `info` and `verify` have them from the same call.
+// Digests of files on disk that are stated beside them: in the name of a file in a store of blobs, in the notes of
+// huggingface_hub about a download, in lists of checksums, and in the notes of programs that manage models. `info` and
+// `verify` get them from the same call.
 #pragma once
 
 #include <memory>
@@ -24,13 +24,13 @@ class StatedDigests {
   /// `paths`: of the files below `top`, sorted by byte.
   StatedDigests(Location top, const std::vector<std::string>& paths);
 
-  /// Those of the files of a directory, which is listed when one is asked for.
+  /// The digests of the files in a directory. It is listed when the first digest is asked for.
   static std::shared_ptr<const StatedDigests> beside(const Location& directory);
 
-  /// The digest of the file at a path, by the first of: its name, the notes of huggingface_hub, a list for this file
-  /// (`FILE.sha256`), other lists in its directory or above, the notes of managers of models. Adds a line to
-  /// `warnings` for each list and note of the latter that is not valid, not supported, or beyond the budget, which may
-  /// be null.
+  /// The digest of the file at a path. The first of these counts: its name, the notes of huggingface_hub, a list for
+  /// this file (`FILE.sha256`), other lists in its directory or above, the notes of programs that manage models. Adds a
+  /// line to `warnings` for each list, and each note of such a program, that is invalid, not supported, or beyond the
+  /// budget, which may be null.
   std::optional<StatedDigest> find(const std::string& path, Budget* budget, std::vector<std::string>& warnings) const;
 
  private:
@@ -44,11 +44,12 @@ class StatedDigests {
   Later<std::vector<Downloads>> downloads_;
 };
 
-/// Adds the files of a model whose digests are stated, and that have none in the model, to Model::named_blobs. The
-/// paths of its parts are below the directory of `stated`.
+/// Adds the files of a model to Model::named_blobs whose digests are stated, unless the model itself has their digests.
+/// The paths of its parts are below the directory of `stated`.
 void add_named_blobs(Model& model, const StatedDigests& stated);
 
-/// Adds the container file of a model, or the files beside it, likewise.
+/// The same for a model that was read from one file: adds the file `name`, or the parts of the model, which are beside
+/// that file.
 void add_named_blobs(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes);
 
 }  // namespace weightfs

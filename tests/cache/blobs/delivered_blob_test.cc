@@ -310,7 +310,7 @@ TEST_F(DeliveredBlobTest, ReaderInTheMiddleWhileAnotherOneEndsGetsAnError) {
   EXPECT_THAT(error_in(read(*source, 7 * kMiB)), HasSubstr("do not match"));
 }
 
-// Only what is read in order is hashed then.
+// Without space for the file in the cache, its digest is computed only from reads in the order of the file.
 TEST_F(DeliveredBlobTest, BlobThatDoesNotFitInTheCacheIsServedInAnyOrder) {
   std::vector<uint64_t> offsets = pieces();
   std::ranges::reverse(offsets);
