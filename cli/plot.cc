@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 
 #include "base/text.h"
@@ -13,8 +12,8 @@
 #include "cli/console/progress.h"
 #include "cli/console/words.h"
 #include "cli/open_source.h"
+#include "cli/plot/display.h"
 #include "cli/plot/draw.h"
-#include "cli/plot/graphics.h"
 #include "cli/plot/make.h"
 #include "cli/plot/option_values.h"
 #include "cli/plot/text.h"
@@ -24,7 +23,8 @@
 namespace weightfs {
 namespace {
 
-using plot::Graphics;
+using plot::Display;
+using plot::GraphicsChoice;
 using plot::Metric;
 using plot::NamedTensor;
 using plot::Picture;
@@ -32,7 +32,6 @@ using plot::Picture;
 constexpr size_t kPlotThreads = 16;
 
 enum class PlotKind { heat_map, histogram, channels, overview, experts };
-enum class GraphicsChoice { automatic, text, kitty, sixel };
 
 struct PlotArguments {
   SourceInput input;
@@ -50,15 +49,6 @@ Error plot_usage(const std::string& message) {
   return {Code::unsupported, fmt::format("{} (see weightfs plot --help)", message)};
 }
 
-// How and where a picture is shown.
-struct Display {
-  std::unique_ptr<sandbox::OutputFile> file;
-  bool is_png = false;  // to the file, or to standard output
-  Graphics graphics = Graphics::text;
-
-  bool needs_cairo() const { return is_png || graphics != Graphics::text; }
-};
-
 // Whether the picture can be shown, or written, where the arguments say.
 Result<void> check_output(const PlotArguments& arguments) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
@@ -71,24 +61,6 @@ Result<void> check_output(const PlotArguments& arguments) {
     return failure(plot_usage(fmt::format("{}: pictures are written as PNG only", printable(arguments.out))));
   if (arguments.out == "-" && is_terminal) return failure(plot_usage("a PNG is not written to a terminal"));
   return {};
-}
-
-Result<Display> open_display(const PlotArguments& arguments) {
-  Display display;
-  if (arguments.out.empty()) {
-    display.graphics = arguments.graphics == GraphicsChoice::automatic ? plot::graphics_of_terminal()
-                       : arguments.graphics == GraphicsChoice::kitty   ? Graphics::kitty
-                       : arguments.graphics == GraphicsChoice::sixel   ? Graphics::sixel
-                                                                       : Graphics::text;
-    if (display.graphics == Graphics::text || arguments.graphics != GraphicsChoice::automatic) return display;
-    if (!plot::Canvas::load()) display.graphics = Graphics::text;  // a terminal shows it without Cairo, too
-    return display;
-  }
-  display.is_png = true;
-  if (arguments.out == "-") return display;
-  display.file = TRY(sandbox::OutputFile::create(
-      arguments.out, arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept));
-  return display;
 }
 
 // What failed: naming other tensors avoids only what is about tensors.
@@ -230,37 +202,6 @@ class Plotter {
   std::atomic<uint64_t> done_ = 0;
 };
 
-Result<void> show_drawn(const Picture& picture, const plot::PictureSize& size, const Display& display) {
-  const plot::Canvas canvas = TRY(plot::draw(picture, size));
-  if (display.graphics == Graphics::sixel) {
-    std::fputs(plot::sixel_sequence(canvas.pixels(), canvas.width()).c_str(), stdout);
-    return {};
-  }
-  std::string png;
-  TRY_VOID(canvas.write_png([&](std::span<const std::byte> bytes) -> Result<void> {
-    png.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return {};
-  }));
-  if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(png)));
-  const std::string text = display.is_png ? png : plot::kitty_sequence(png);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return {};
-}
-
-// Standard output gets a terminal's panels one by one, because its images have a limited height.
-Result<void> show(const Picture& picture, const plot::PictureSize& size, const Display& display) {
-  if (!display.needs_cairo()) {
-    const info::Style style = info::style_of_stdout();
-    for (const std::string& line : plot::to_text(picture, style, plot::text_colours()))
-      std::fputs(info::emit({line}, style).c_str(), stdout);
-    return {};
-  }
-  if (display.is_png) return show_drawn(picture, size, display);
-  for (const plot::Panel& panel : picture)
-    TRY_VOID(show_drawn({panel}, {size.width, size.height / picture.size()}, display));
-  return {};
-}
-
 // Without a kind, tensors that were named are heat maps, and all of a model an overview.
 PlotKind kind_of(const PlotArguments& arguments, size_t tensors) {
   if (arguments.kind) return *arguments.kind;
@@ -372,7 +313,8 @@ Exit publish(const Display& display, const PlotArguments& arguments, bool is_any
 
 Result<Exit> plot_sources(PlotArguments& arguments) {
   if (const auto checked = check_output(arguments); !checked) return report_error(checked.error(), Exit::usage);
-  const Display display = TRY(open_display(arguments));
+  const auto existing = arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept;
+  const Display display = TRY(plot::open_display(arguments.out, arguments.graphics, existing));
   if (display.needs_cairo()) TRY_VOID(plot::Canvas::load());
   std::vector<std::string> sources = {arguments.input.source};
   if (!arguments.against.empty()) sources.push_back(arguments.against);
