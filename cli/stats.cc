@@ -150,6 +150,13 @@ void order(std::vector<stats::TensorFigures>& tensors, const StatsArguments& arg
     tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), tensors.end());
 }
 
+// What the models lack was reported.
+void fail_without_tensors(const std::vector<compare::TensorPlace>& selected, const std::string& source,
+                          Outcome& outcome) {
+  if (selected.empty() && outcome.status() == Exit::ok)
+    outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
+}
+
 Exit run_stats(StatsArguments& arguments) {
   if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const auto opened = open_source(arguments.input);
@@ -178,8 +185,7 @@ Exit run_stats(StatsArguments& arguments) {
   if (arguments.patterns.empty())
     for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
   if (const auto reason = reason_of_incomplete(*models, arguments.patterns)) outcome.fail(*reason);
-  if (selected->empty() && outcome.status() == Exit::ok)
-    outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
+  fail_without_tensors(*selected, source, outcome);
   report_failures(figures->tensors, *models, *selected, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.

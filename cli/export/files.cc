@@ -10,6 +10,7 @@
 #include "base/values/value.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/export/npy_types.h"
+#include "formats/output.h"
 #include "fs/listing.h"
 #include "fs/views/converted.h"
 #include "fs/views/model_file.h"
@@ -208,7 +209,9 @@ Result<ExportedFiles> model_files(const ModelPtr& model, const Request& request)
   if (request.form == Form::npz && request.types == FileTypes::stored)
     out.other_types = npy_types_sentence(*model, request.tensors);
   if (request.form != Form::gguf && request.types != FileTypes::stored)
-    out.other_types = unconverted_types_sentence(*model, request.tensors, request.form);
+    out.other_types = unconverted_types_sentence(*model, request.tensors, [&](const TensorView& tensor) {
+      return request.form == Form::npz ? views::has_npy(tensor) : safetensors_type(tensor).has_value();
+    });
   if (files.size() > 1) files.erase(files.begin());  // the whole file; the others are its shards
   for (const views::ModelFile& file : files) {
     std::string name = file.path.substr(file.path.rfind('/') + 1);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/console/words.h"
-#include "formats/output.h"
 #include "fs/views/converted.h"
 #include "fs/views/npy.h"
 
@@ -52,13 +51,12 @@ std::string npy_types_sentence(const Model& model, const std::vector<size_t>& te
   return out.empty() ? out : fmt::format("{}: NumPy has no such {}", out, types == 1 ? "type" : "types");
 }
 
-std::string unconverted_types_sentence(const Model& model, const std::vector<size_t>& tensors, Form form) {
+std::string unconverted_types_sentence(const Model& model, const std::vector<size_t>& tensors,
+                                       const std::function<bool(const TensorView& tensor)>& is_stored) {
   Counts counts;
   for (const size_t index : tensors) {
     const TensorView tensor = model.tensors[index];
-    if (tensor.source.refused() || views::has_numbers(tensor)) continue;
-    const bool is_held = form == Form::npz ? views::has_npy(tensor) : safetensors_type(tensor).has_value();
-    if (is_held) ++counts[tensor.dtype->name];
+    if (!tensor.source.refused() && !views::has_numbers(tensor) && is_stored(tensor)) ++counts[tensor.dtype->name];
   }
   if (counts.empty()) return "";
   return fmt::format("{} {} written as stored: not real numbers", listed_types(counts, true),

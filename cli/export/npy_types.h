@@ -1,10 +1,10 @@
 // Which tensors of an export have another type than one could expect.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "cli/export/files.h"
 #include "formats/model.h"
 
 namespace weightfs::exporting {
@@ -14,7 +14,8 @@ namespace weightfs::exporting {
 std::string npy_types_sentence(const Model& model, const std::vector<size_t>& tensors);
 
 /// "1 tensor of complex64 is written as stored: not real numbers", for those of these tensors that --dtype does not
-/// convert, and that the form holds: safetensors or npz. Empty if there are none.
-std::string unconverted_types_sentence(const Model& model, const std::vector<size_t>& tensors, Form form);
+/// convert, and that the file has as stored. Empty if there are none.
+std::string unconverted_types_sentence(const Model& model, const std::vector<size_t>& tensors,
+                                       const std::function<bool(const TensorView& tensor)>& is_stored);
 
 }  // namespace weightfs::exporting

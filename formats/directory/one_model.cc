@@ -179,7 +179,7 @@ class Rule {
     return model;
   }
 
-  // Of MLX, whose training has not ended: "0000200_adapters.safetensors".
+  // The last checkpoint of a training of MLX that has not ended: "0000200_adapters.safetensors".
   std::optional<std::string> last_checkpoint_of_adapter() const {
     std::pair<uint32_t, std::string> last;
     for (const std::string& name : files_.names()) {

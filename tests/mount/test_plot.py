@@ -237,7 +237,8 @@ class Terminals(TestCase):
             self.assertIn("largest by absolute: -16 to 16", shown)
 
     def test_scale_fits_a_narrow_terminal(self):
-        for number, scale in ((-1, r" largest by absolute: -31 +31$"), (-1234.567, r" largest by absolute: -0.02511 to\n 0.02511$")):
+        for number, scale in ((-1, r" largest by absolute: -31 +31$"),
+                              (-1234.567, r" largest by absolute: -0.02511 to\n 0.02511$")):
             numbers = struct.pack("<32f", *(x / number for x in range(32)))
             source = self.sample(f"{number}.safetensors", [Tensor("w", "float32", (4, 8), numbers)])
             for colorterm in ("truecolor", ""):

@@ -484,7 +484,7 @@ TEST(Ollama, BlobOfWrongSizeIsRefused) {
     const Model model = read(b.manifest(), blobs);
     EXPECT_THAT(paths(model), ElementsAre("manifest.json", "template"));
     EXPECT_EQ(model.lacks->files, 1u);
-    EXPECT_THAT(model.warnings, ElementsAre(fmt::format("\"system\": system: has {} bytes, not 6; it is missing",
+    EXPECT_THAT(model.warnings, ElementsAre(fmt::format("\"system\": system: has {} bytes, not 6; it is left out",
                                                         std::string_view(bytes).size())));
   }
 }
@@ -520,7 +520,7 @@ TEST(Ollama, DirectoryIsNotABlob) {
   b.layer("system", "s");
   const Model model = well(read_as("ollama", {"latest", in_memory(b.manifest()), std::make_shared<Directories>()}));
   EXPECT_EQ(model.lacks->files, 1u);
-  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is missing")));
+  EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("not a regular file; it is left out")));
 }
 
 TEST(Ollama, InvalidLayersAreOmittedWithWarnings) {
