@@ -73,7 +73,9 @@ std::optional<Count> letters_of(std::string_view text) {
   const std::string_view letters = text.substr(count.at);
   if (letters.empty() || letters.size() > kMost || letters.find_first_not_of(kLetters) != letters.npos)
     return std::nullopt;
-  const bool is_first = letters.size() == 2 && letters.front() == 'a';  // "aa" to "az"
+  // "aa" to "az", "aaa" to "aaz".
+  const bool is_first =
+      letters.size() > 1 && letters.substr(0, letters.size() - 1).find_first_not_of('a') == letters.npos;
   return count.has_word || is_first ? std::optional(count) : std::nullopt;
 }
 

@@ -365,7 +365,9 @@ PARTS = [
     first_part("gguf-letters", "m.gguf.aa", "m.gguf.ab"),
     *(first_part(f"gguf-{first}", first, second) for first, second in (
         ("m.gguf.00", "m.gguf.01"), ("m.gguf.000", "m.gguf.001"), ("m.gguf00", "m.gguf01"), ("m.ggufaa", "m.ggufab"),
-        ("m.gguf.1", "m.gguf.2"), ("m.gguf.09", "m.gguf.10"), ("m.gguf.part01", "m.gguf.part02"), ("m.gguf.chunk_0", "m.gguf.chunk_1"),
+        ("m.gguf.aaa", "m.gguf.aab"),
+        ("m.gguf.1", "m.gguf.2"), ("m.gguf.09", "m.gguf.10"), ("m.gguf.part01", "m.gguf.part02"),
+        ("m.gguf.chunk_0", "m.gguf.chunk_1"),
         ("m.part01.gguf", "m.part02.gguf"), ("m-split-00001.gguf", "m-split-00002.gguf"), ("M.Part1.GGUF", "M.Part2.GGUF"))),
     *(first_part(f"gguf-{name}-alone", name) for name in (
         "m.gguf.part_1_of_2", "m.gguf.1of2", "m.gguf.1-of-2", "m.part1of2.gguf", "m.1of2.gguf")),
