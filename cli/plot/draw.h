@@ -10,10 +10,10 @@ namespace weightfs::plot {
 /// the size is less than the least, and with resource.
 Result<Canvas> draw(const Picture& picture, const PictureSize& size);
 
-/// The size with a height in which the panels, their rows and their lines have room for all their texts.
+/// The size, higher if the panels, their rows and their lines need that for all their texts.
 PictureSize grown(PictureSize size, const Picture& picture);
 
-/// The least size of a picture: each row and column with a name has a pixel, no text is on another.
+/// The least size of a picture: each row and column with a name has a pixel, and no text overlaps another.
 PictureSize least_size(const Picture& picture);
 
 /// The pixels of the plot area of a panel, for the number of cells that can be told apart.

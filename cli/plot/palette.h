@@ -25,7 +25,8 @@ inline constexpr Rgb kNotFinite{214, 0, 147};
 /// The colour of a place from 0 to 1; places outside have the colours of the ends.
 Rgb colour_at(Palette palette, double place);
 
-/// The colours of lines and their names are told apart by all readers (Okabe and Ito); they repeat, with dashes.
+/// The colours of lines and of their names, which all readers can tell apart (Okabe and Ito). They repeat, with
+/// dashes.
 Rgb line_colour(size_t line);
 bool is_dashed(size_t line);
 
