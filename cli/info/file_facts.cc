@@ -50,7 +50,7 @@ std::string unverified_text(const Subject& subject) {
     return std::ranges::any_of(model.parts, [&](const Part& part) { return has_weights(part.path) && is_known(part); });
   };
   if (has_any([](const Part& part) { return part.digest.has_value(); })) return fmt::format(kLater, "in the manifest");
-  if (model.parts.size() != 1 && model.has_members) return "";
+  if (model.parts.empty() || (model.parts.size() > 1 && model.has_members)) return "";
   if (has_any([](const Part& part) { return part.crc32 || part.md5; }) || !model.checked_files->empty() ||
       !model.checked_tensors->empty())
     return "; checksums in the file: not compared yet";

@@ -35,14 +35,16 @@ std::string path_of(std::string_view name, bool is_escaped) {
 std::optional<ListedDigest> tagged(std::string_view line, bool is_escaped) {
   constexpr auto kTags = std::to_array<std::string_view>({"sha256", "sha2-256", "sha-256", "sha1", "md5", "sha384",
                                                           "sha2-384", "sha512", "sha2-512", "blake2b", "blake2b512"});
+  constexpr int kSupported = 5;  // the first ones
   const size_t open = line.find('('), close = line.rfind(')');
   if (open == line.npos || close == line.npos || close < open) return std::nullopt;
   const std::string tag = lower_case(trimmed(line.substr(0, open)));
-  if (std::ranges::find(kTags, tag) == kTags.end()) return std::nullopt;
+  const auto found = std::ranges::find(kTags, tag);
+  if (found == kTags.end()) return std::nullopt;
   const std::string_view rest = trimmed(line.substr(close + 1));
   if (!rest.starts_with('=')) return std::nullopt;
   const auto digest = file_digest_of_hex(trimmed(rest.substr(1)));
-  if (!digest) return std::nullopt;
+  if (!digest || digest->is_supported() != (found < kTags.begin() + kSupported)) return std::nullopt;
   return ListedDigest{path_of(line.substr(open + 1, close - open - 1), is_escaped), *digest};
 }
 

@@ -198,7 +198,7 @@ LoRA adapter for meta-llama/Llama-3.1-8B, 6.82 M trainable parameters, float32
   base         meta-llama/Llama-3.1-8B
   licence      none stated
   training     state of 500 steps, 52.1 MiB: optimizer.pt and 3 others
-  files        12, 78.3 MiB
+  files        12, 78.3 MiB; not verified (no digest known)
 
   block (base_model.model.model.)    tensors   each      size   %  types
   layers.0…31.self_attn.q_proj        2 × 32  131 k  16.0 MiB  62  float32

@@ -66,7 +66,7 @@ TEST(InfoText, ShortenedNameKeepsTheNumberOfItsLayer) {
   EXPECT_EQ(info::shortened_name(q_proj, 20, kUtf8), "…10…q_proj…");
   EXPECT_EQ(info::shortened_name(q_proj, 20, kAscii), "...10...q_proj...");
   EXPECT_EQ(info::shortened_name("blk.0.attn_norm.weight", 13, kUtf8), "…0.attn_norm…");
-  EXPECT_EQ(info::shortened_name("layers.0.post_attention_layernorm.weight", 13, kUtf8), "…0…post…norm");
+  EXPECT_EQ(info::shortened_name("layers.0.post_attention_layernorm.weight", 13, kUtf8), "…0…post…rnorm");
   EXPECT_EQ(info::shortened_name("layers.0.self_attn.q_proj.bias", 16, kUtf8), "…0…q_proj.bias");
   EXPECT_EQ(info::shortened_name("layers.3.mlp.experts.17.down_proj.weight", 18, kUtf8), "…3…17.down_proj…");
   EXPECT_EQ(info::shortened_name("token_embd.weight", 13, kUtf8), "token_embd…");
