@@ -226,7 +226,7 @@ class RegistryArtifacts(OciTestCase):
         artifact.add("application/vnd.cncf.model.doc.v1.raw", b"text", "README.md")
         artifact.fields["layers"][1]["digest"] = "sha512:" + "0" * 128
         self.assertEqual(len(artifact.fields["layers"]), 2)
-        point = self.mount(artifacts.layout(self.path("layout"), ("latest", artifact)), lacks="1 file is missing")
+        point = self.mount(artifacts.layout(self.path("layout"), ("latest", artifact)), lacks="1 file cannot be read")
         self.assert_is_model(point)
         self.assertIn(b"is not a SHA-256 digest", self.read_whole(point, "warnings.txt"))
 
