@@ -70,11 +70,11 @@ class Facts {
   std::vector<Fact> facts_;
 };
 
-// The number of parameters is missing if some weights are packed in an unknown way.
+// The number of parameters is missing if tensors are, or if some weights are packed in an unknown way.
 void Facts::add_unknown_parameters() {
   if (summary_.parameters) return;
   for (const std::string& warning : summary_.warnings) {
-    if (!warning.starts_with("packed weights")) continue;
+    if (warning.find(": the number of parameters is ") == warning.npos) continue;
     facts_.push_back({"parameters", painted(clean(warning, style_), Paint::yellow), Rank::never});
     return;
   }
@@ -195,16 +195,18 @@ void Facts::add_vocabulary() {
   if (!summary_.adapter) add("vocabulary", text);
 }
 
-// The cache of so many tokens. Layers with a window keep no more than that.
+// The cache of so many tokens, if it is known. Layers with a window keep no more than that.
 std::optional<uint64_t> cache_of(const Summary& summary, uint64_t tokens) {
   const summary::KvCache& cache = *summary.kv_cache;
   const uint64_t context = summary.context_length.value_or(0);
+  if (context > 0 && !cache.bytes_at_context && cache.bytes_per_token > 0) return std::nullopt;
   if (context > 0 && tokens >= context && cache.bytes_at_context) return cache.bytes_at_context;
   const auto state = static_cast<double>(cache.recurrent_state_bytes.value_or(0));
   const auto rate = static_cast<double>(cache.bytes_per_token);
   double bytes = rate * static_cast<double>(tokens) + state;
-  const uint64_t window = summary.sliding_window.value_or(0);
-  if (window > 0 && window < tokens && context > window && cache.bytes_at_context) {
+  const uint64_t window = cache.window.value_or(tokens);
+  if (window < tokens) {
+    if (context <= window || !cache.bytes_at_context) return std::nullopt;
     const auto inside = static_cast<double>(window);
     const double full = (static_cast<double>(*cache.bytes_at_context) - state - rate * inside) /
                         (static_cast<double>(context) - inside);  // bytes of a token in layers without a window
@@ -230,7 +232,7 @@ void Facts::add_cache() {
   if (!style_.is_narrow() && cache.recurrent_state_bytes)
     text += fmt::format("; state of {}", bytes_text(*cache.recurrent_state_bytes));
   add("KV cache", text);
-  if (usual)
+  if (usual && summary_.weight_bytes > 0)
     add("memory",
         fmt::format("{}{}{} tokens", bytes_text(summary_.weight_bytes + *usual), style_.is_narrow() ? ", " : " with ",
                     grouped(tokens)),

@@ -42,6 +42,7 @@ struct KvCache {
   uint64_t bytes_per_token = 0;  ///< while the token is inside of every window
   Number bytes_at_context;       ///< at the full context, windows respected, with the recurrent state
   Number recurrent_state_bytes;
+  Number window = {};  ///< tokens that layers with a window keep; the largest. Only on the screen
 };
 
 /// A LoRA or another adapter.

@@ -12,14 +12,15 @@ std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number co
   if (layers.empty()) return std::nullopt;
   Number per_token = 0;
   Number at_context = has_state ? state : Number(0);
+  Number window;
   for (const LayerCache& layer : layers) {
+    if (layer.window) window = std::max(window.value_or(0), *layer.window);
     per_token = sum(per_token, layer.bytes);
     const Number tokens = layer.window && context ? Number(std::min(*layer.window, *context)) : context;
     at_context = sum(at_context, product(layer.bytes, tokens));
   }
   if (!per_token) return std::nullopt;
-  KvCache cache{*per_token, at_context, state};
-  return cache;
+  return KvCache{*per_token, at_context, state, window};
 }
 
 }  // namespace weightfs::summary

@@ -69,6 +69,15 @@ Number kv_heads_of(const Fields& text, const Summary& known) {
   return known.heads;
 }
 
+// The attention of Zamba works on two hidden states side by side. `kv_channels` beside it is of one of them.
+Number head_dim_of_zamba(const Config& config, const Summary& known) {
+  if (!config.model_type.starts_with("zamba")) return std::nullopt;
+  if (const Number stated = config.text.number({"attention_head_dim"})) return stated;
+  if (known.heads.value_or(0) == 0) return std::nullopt;
+  const Number width = product(2, known.hidden_size);
+  return width ? Number(*width / *known.heads) : std::nullopt;
+}
+
 void describe_attention(const Config& config, Summary& out) {
   const Fields& text = config.text;
   out.hidden_size = text.number({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "model_dim"});
@@ -78,7 +87,8 @@ void describe_attention(const Config& config, Summary& out) {
     if (const auto heads = text.per_layer("num_query_heads", out.layers.value_or(0)); !heads.empty())
       out.heads = *std::ranges::max_element(heads);
   out.kv_heads = kv_heads_of(text, out);
-  out.head_dim = text.number({"head_dim", "d_kv", "kv_channels", "attention_head_dim"});
+  out.head_dim = head_dim_of_zamba(config, out);
+  if (!out.head_dim) out.head_dim = text.number({"head_dim", "d_kv", "kv_channels", "attention_head_dim"});
   if (!out.head_dim && out.hidden_size && out.heads && *out.heads > 0 && *out.hidden_size % *out.heads == 0)
     out.head_dim = *out.hidden_size / *out.heads;
   if (text.flag("use_sliding_window") != std::optional(false))

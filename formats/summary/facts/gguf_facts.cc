@@ -126,6 +126,15 @@ std::vector<bool> sliding_layers(const Fields& own, std::string_view architectur
   return out;
 }
 
+// What the layers with a window see. llama.cpp gives the chunks of Llama 4 a fixed size, unless the file states a
+// window of 0.
+Number window_of(const Fields& own, const Summary& known) {
+  constexpr uint64_t kChunk = 8192;
+  if (known.architecture != "llama4") return known.sliding_window;
+  if (const Number stated = own.positive({"attention.chunk_size"})) return stated;
+  return own.number({"attention.sliding_window"}) == Number(0) ? std::nullopt : Number(kChunk);
+}
+
 // Recurrent state in float32 (llama.cpp's llama_hparams::n_embd_r and n_embd_s).
 Number state_of(const Fields& own, uint64_t layers) {
   const Number inner = own.number({"ssm.inner_size"});
@@ -190,17 +199,17 @@ std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensor
   const auto heads = stated_heads.empty() ? own.per_layer("attention.head_count", layers) : stated_heads;
   if (heads.empty()) return std::nullopt;
   const CacheKeys keys(own, known.head_dim);
+  const Number window = window_of(own, known);
   const auto slides = sliding_layers(own, known.architecture, layers);
   const auto attends = attention_layers(own, tensors, layers);
   const uint64_t shared = own.number({"attention.shared_kv_layers"}).value_or(0);
   std::vector<LayerCache> caches;
   uint64_t recurrent = 0;
   for (uint64_t i = 0; i < layers; ++i) {
-    const bool has_window = known.sliding_window && slides[i];
+    const bool has_window = window && slides[i];
     const bool has_own = attends[i] && heads[i] > 0 && i + shared < layers;
     recurrent += !attends[i] || heads[i] == 0 ? 1u : 0u;
-    caches.push_back(
-        {has_own ? keys.bytes(heads[i], has_window) : Number(0), has_window ? known.sliding_window : Number()});
+    caches.push_back({has_own ? keys.bytes(heads[i], has_window) : Number(0), has_window ? window : Number()});
   }
   return cache_of(caches, known.context_length, state_of(own, recurrent), recurrent > 0);
 }

@@ -430,9 +430,8 @@ TEST(Screen, CacheOfAUsualConversationRespectsWindows) {
   Summarised model = test::llama_gguf_summary();
   summary::Summary& s = model.summary;
   s.context_length = 32768;
-  s.sliding_window = 1024;
   // 10 layers of 1 KiB per token, of which 8 have the window.
-  s.kv_cache = summary::KvCache{10 << 10, uint64_t{2 << 10} * 32768 + uint64_t{8 << 10} * 1024, {}};
+  s.kv_cache = summary::KvCache{10 << 10, uint64_t{2 << 10} * 32768 + uint64_t{8 << 10} * 1024, {}, 1024};
   EXPECT_THAT(screen(model), HasSubstr("10 KiB per token in f16: 24.0 MiB for 8,192, 72.0 MiB for all"));
 }
 
