@@ -163,6 +163,7 @@ Roles find_roles(const Model& model, const StatedPacking& stated, const ParseObj
   // In these files two tensors cannot have the same place, or may have it only if they are empty.
   if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);
   find_averages(tensors, roles.tensors);
+  if (model.format.starts_with("pytorch")) find_trainer_state(tensors, roles.tensors);
   if (model.format != "tflite" && !is_openvino) count_packed(model, stated, parse, roles);
   return roles;
 }

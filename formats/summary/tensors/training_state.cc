@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 
@@ -23,9 +24,11 @@ constexpr auto kObjects =
 // Objects around them.
 constexpr auto kWrappers = std::to_array<std::string_view>({"app", "checkpoint", "train_state", "trainer"});
 
-// What PyTorch's optimizers, and those of bitsandbytes and others, keep of a weight, by names that nothing else has.
-constexpr auto kOwnSlots = std::to_array<std::string_view>(
-    {"exp_avg", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row", "max_exp_avg_sq", "momentum_buffer", "square_avg"});
+// What PyTorch's optimizers, and those of bitsandbytes and others, keep of a weight, and a GradScaler of all, by names
+// that nothing else has.
+constexpr auto kOwnSlots =
+    std::to_array<std::string_view>({"_growth_tracker", "exp_avg", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row",
+                                     "max_exp_avg_sq", "momentum_buffer", "square_avg"});
 // And by names that are of an optimizer only in `state.NUMBER`.
 constexpr auto kSlots = std::to_array<std::string_view>({"RMS", "absmax1", "absmax2", "acc_delta", "ax", "eta",
                                                          "exp_inf", "grad_avg", "mu", "prev", "qmap1", "qmap2",
@@ -115,22 +118,33 @@ namespace {
 
 constexpr size_t kMaxCompared = 100'000;  // tensors whose names are compared; checkpoints have fewer than 10,000
 
-// The name without points, which some averages leave out, and without the wrapper of distributed training.
+// The name without points, which some averages leave out, and without the wrappers of distributed training, of
+// AveragedModel and of torch.compile.
 std::string key_of(std::string_view name) {
-  constexpr std::string_view kModule = "module.";
-  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+  for (std::string_view left = name; !left.empty();) {
+    const std::string_view component = next_component(left);
+    if (left.empty() || (component != "module" && component != "_orig_mod")) break;
+    name = left;
+  }
   std::string out(name);
   std::erase(out, '.');
   return out;
 }
 
+// "ema", "model_ema", "swa_state_dict", "averaged_model". An "avg_pool" is a module.
 bool names_an_average(std::string_view component) {
+  static constexpr auto kAverages = std::to_array<std::string_view>({"average", "averaged", "avg", "polyak", "shadow"});
+  static constexpr auto kModels =
+      std::to_array<std::string_view>({"dict", "model", "net", "network", "parameters", "params", "state", "weights"});
+  bool is_average = false, is_of_model = false;
   for (std::string_view left = component; !left.empty();) {
     const std::string_view word = left.substr(0, std::min(left.find('_'), left.size()));
-    if (word == "ema") return true;
+    if (word == "ema" || word == "swa") return true;
+    is_average |= is_in(word, kAverages);
+    is_of_model |= is_in(word, kModels);
     left.remove_prefix(std::min(left.size(), word.size() + 1));
   }
-  return false;
+  return is_average && is_of_model;
 }
 
 // What follows the object with an average, which is the first or the second component; empty if there is none.
@@ -165,6 +179,57 @@ void find_averages(const TensorList& tensors, std::vector<Counted>& counted) {
   }
   for (const size_t i : averages)  // the decay and the number of updates
     if (has_any && counted[i].role == Role::parameter && tensors.shape(i).empty()) counted[i].role = Role::state;
+}
+
+namespace {
+
+std::string_view parent_of(std::string_view name) {
+  const std::string_view last = last_component(name);
+  return name.substr(0, name.size() - std::min(name.size(), last.size() + 1));
+}
+
+// The copy of torch_ema and diffusers: "ema.shadow_params.3".
+bool is_in_list_of_copies(std::string_view name) {
+  static constexpr auto kLists = std::to_array<std::string_view>({"collected_params", "shadow_params"});
+  return is_number(last_component(name)) && is_in(last_component(parent_of(name)), kLists);
+}
+
+// What trainers keep as a tensor of one number: "best_acc1", "epoch", "n_averaged".
+bool is_named_as_progress(std::string_view name) {
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"acc", "accuracy", "epoch", "global_step", "iter", "iteration", "loss", "lr",
+                                       "n_averaged", "num_updates", "step", "train_loss", "val_acc", "val_loss"});
+  return name.starts_with("best_") || is_in(name, kNames);
+}
+
+// Whether the first object of a name is one of a checkpoint, not of a module: "model_state_dict".
+bool is_in_state_dict(std::string_view name) {
+  const std::string_view first = next_component(name);
+  return !name.empty() && (first.ends_with("state_dict") || names_an_optimizer(first));
+}
+
+}  // namespace
+
+void find_trainer_state(const TensorList& tensors, std::vector<Counted>& counted) {
+  std::set<std::string_view> optimized;  // objects with what an optimizer or a GradScaler keeps
+  bool has_state_dict = false, has_others = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    if (is_in(last_component(name), kOwnSlots)) optimized.insert(parent_of(name));
+    has_state_dict = has_state_dict || is_in_state_dict(name);
+    has_others = has_others || (counted[i].role == Role::parameter && !is_in_list_of_copies(name));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (counted[i].role != Role::parameter) continue;
+    const std::string_view name = tensors.name(i), parent = parent_of(name), last = last_component(name);
+    const bool is_slot = optimized.contains(parent) && (tensors.shape(i).empty() || is_in(last, kSlots));
+    const bool is_numbered =
+        is_number(last_component(parent)) && last_component(parent_of(parent)) == "state" && is_in(last, kSlots);
+    const bool is_progress =
+        tensors.shape(i).empty() && parent.empty() && (has_state_dict || is_named_as_progress(name));
+    const bool is_copy = has_others && is_in_list_of_copies(name);
+    if (is_slot || is_numbered || is_progress || is_copy) counted[i].role = Role::state;
+  }
 }
 
 }  // namespace weightfs::summary

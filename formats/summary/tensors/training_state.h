@@ -20,4 +20,8 @@ bool has_optimizer_slots(const TensorList& tensors, std::string_view format);
 /// object.
 void find_averages(const TensorList& tensors, std::vector<Counted>& counted);
 
+/// Makes parameters of a PyTorch checkpoint state that trainers keep beside the weights: single numbers (`best_acc1`),
+/// optimizers under any name, lists of copies (`shadow_params`).
+void find_trainer_state(const TensorList& tensors, std::vector<Counted>& counted);
+
 }  // namespace weightfs::summary
