@@ -174,7 +174,9 @@ void report_overflows(const views::Overflows& overflows, views::FileTypes types)
   if (numbers == 0) return;
   log_to_stderr(fmt::format("{} in {} {} too large for {}: written as {}", counted(numbers, "number", "numbers"),
                             counted(tensors, "tensor", "tensors"), numbers == 1 ? "is" : "are",
-                            types == views::FileTypes::float16 ? "float16" : "bfloat16",
+                            types == views::FileTypes::float16    ? "float16"
+                            : types == views::FileTypes::bfloat16 ? "bfloat16"
+                                                                  : "float32",
                             numbers == 1 ? "an infinity" : "infinities"));
 }
 

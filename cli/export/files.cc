@@ -160,18 +160,19 @@ class TreeFiles {
       is_in_view_[tensor->index] = true;
       if (is_npy_) npy_paths_[tensor->index] = path.substr(0, path.size() - std::string_view(".npy").size());
       TRY_VOID(add_file(all.ino_of(i), prefix + path));
-      if (request_.types == FileTypes::float16) show_as_float16(out_.files.back(), tensor->index);
+      if (request_.types == FileTypes::float16) show_as(views::kFloat16, out_.files.back(), tensor->index);
+      if (request_.types == FileTypes::float32) show_as(views::kFloat32, out_.files.back(), tensor->index);
     }
     return {};
   }
 
-  // In place of a file of float32/.
-  void show_as_float16(ExportedFile& file, size_t index) {
+  // In place of a file of float32/, whose infinities are not counted.
+  void show_as(const DType& type, ExportedFile& file, size_t index) {
     const TensorView tensor = model_.tensors[index];
-    const std::string header = views::converted_npy_header(tensor, views::kFloat16);
-    file.size = header.size() + element_count(tensor.shape) * views::kFloat16.block_bytes;
-    file.open = [header, &model = model_, index, overflows = request_.overflows]() -> Result<SourcePtr> {
-      return concat({in_memory(header), views::converted(model, index, views::kFloat16, overflows)});
+    const std::string header = views::converted_npy_header(tensor, type);
+    file.size = header.size() + element_count(tensor.shape) * type.block_bytes;
+    file.open = [header, &type, &model = model_, index, overflows = request_.overflows]() -> Result<SourcePtr> {
+      return concat({in_memory(header), views::converted(model, index, type, overflows)});
     };
   }
 

@@ -40,7 +40,7 @@ struct Request {
   std::vector<size_t> tensors;                        ///< indices, ascending
   views::FileTypes types = views::FileTypes::stored;  ///< those of npy and npz are the types of npy/
   uint64_t shard_size = 0;                            ///< 0: one file
-  views::OverflowsPtr overflows = {};                 ///< of float16 and bfloat16; may be null
+  views::OverflowsPtr overflows = {};                 ///< of converted numbers; may be null
 };
 
 struct ExportedFile {

@@ -76,7 +76,8 @@ class HalfValues final : public Source {
                         : read_exact(*values_, first * sizeof(float), bytes));
       convert(std::span(values).first(count), halves);
       if (count_.overflows != nullptr)
-        count_.overflows->add(count_.tensor, first, std::span(values).first(count), halves, type_);
+        count_.overflows->add(count_.tensor, first, std::span(values).first(count),
+                              [&](size_t i) { return (halves[i] & 0x7FFFU) == infinity_of(type_); });
       const size_t copied = std::min(wanted - done, 2 * count - skipped);
       std::memcpy(out.data() + done, std::as_bytes(std::span(halves)).data() + skipped, copied);
       done += copied;
@@ -93,6 +94,55 @@ class HalfValues final : public Source {
 
   SourcePtr values_;
   HalfType type_;
+  OverflowCount count_;
+};
+
+// Values of float32 that may have become infinite. A finite number that is too large is finite if it is rounded to odd
+// (values_to_round), so that pieces with infinities are read a second time.
+class CountedValues final : public Source {
+ public:
+  CountedValues(SourcePtr values, SourcePtr to_odd, OverflowCount count)
+      : values_(std::move(values)), to_odd_(std::move(to_odd)), count_(std::move(count)) {}
+
+  uint64_t size() const override { return values_->size(); }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    const size_t got = TRY(values_->read(offset, out));
+    TRY_VOID(add_up(offset, out.first(got)));
+    return got;
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const size_t got = TRY(values_->read_ahead(offset, out, expected));
+    TRY_VOID(add_up(offset, out.first(got)));
+    return got;
+  }
+  Result<void> prefetch(ByteRange range) const override { return values_->prefetch(range); }
+  std::shared_ptr<const void> keep_cached() const override { return values_->keep_cached(); }
+  VerifiedBy verification() const override { return values_->verification(); }
+
+ private:
+  // Counts in the elements that were read, also in those of which only a part was.
+  Result<void> add_up(uint64_t offset, std::span<const std::byte> bytes) const {
+    const uint64_t end = (offset + bytes.size() + sizeof(float) - 1) / sizeof(float);
+    const bool are_whole = offset % sizeof(float) == 0 && bytes.size() % sizeof(float) == 0;
+    std::vector<float> values, exact;
+    for (uint64_t first = offset / sizeof(float); first < end; first += values.size()) {
+      values.resize(static_cast<size_t>(std::min<uint64_t>(kRound, end - first)));
+      const auto piece = std::as_writable_bytes(std::span(values));
+      if (are_whole)
+        std::memcpy(piece.data(), bytes.data() + (first * sizeof(float) - offset), piece.size());
+      else
+        TRY_VOID(read_exact(*values_, first * sizeof(float), piece));
+      const auto is_infinite = [&](size_t i) { return std::isinf(values[i]); };
+      if (std::ranges::none_of(values, [](float value) { return std::isinf(value); })) continue;
+      exact.resize(values.size());
+      TRY_VOID(read_exact(*to_odd_, first * sizeof(float), std::as_writable_bytes(std::span(exact))));
+      count_.overflows->add(count_.tensor, first, exact, is_infinite);
+    }
+    return {};
+  }
+
+  SourcePtr values_, to_odd_;
   OverflowCount count_;
 };
 
@@ -161,16 +211,6 @@ Overflows::Counts Overflows::counts() const {
   return counts;
 }
 
-void Overflows::add(size_t tensor, uint64_t first, std::span<const float> from, std::span<const uint16_t> to,
-                    HalfType type) {
-  const uint32_t infinity = infinity_of(type);
-  const std::scoped_lock lock(mutex_);
-  Seen& seen = seen_[tensor];
-  for (auto i = static_cast<size_t>(std::max(first, seen.elements) - first); i < from.size(); ++i)
-    if ((to[i] & 0x7FFFU) == infinity && std::isfinite(from[i])) ++seen.overflows;
-  seen.elements = std::max(seen.elements, first + from.size());
-}
-
 uint16_t to_half(float value, HalfType type) {
   return type == HalfType::float16 ? to_float16(value) : to_bfloat16(value);
 }
@@ -195,7 +235,12 @@ SourcePtr converted(const Model& model, size_t index, const DType& type, const O
   const TensorView tensor = model.tensors[index];
   const auto found = model.affine_numbers->find(index);
   const AffineNumbers* const affine = found == model.affine_numbers->end() ? nullptr : &found->second;
-  if (&type == &kFloat32) return affine == nullptr ? float32_values(tensor) : affine_values(tensor, *affine);
+  if (&type == &kFloat32) {
+    const SourcePtr values = affine == nullptr ? float32_values(tensor) : affine_values(tensor, *affine);
+    const bool may_overflow = affine != nullptr || tensor.dtype->name == "float64";
+    if (overflows == nullptr || !may_overflow) return values;
+    return std::make_shared<CountedValues>(values, values_to_round(tensor, affine), OverflowCount{overflows, index});
+  }
   const HalfType half = &type == &kFloat16 ? HalfType::float16 : HalfType::bfloat16;
   return half_values(tensor, affine, half, OverflowCount{overflows, index});
 }

@@ -2,6 +2,8 @@
 // float32, float16 or bfloat16, each rounded once from its exact value, and small integers as int8 or uint8.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,8 +27,15 @@ class Overflows {
   };
   Counts counts() const;
 
-  /// A piece of a tensor, from element `first` on: `from` as float32, `to` as halves.
-  void add(size_t tensor, uint64_t first, std::span<const float> from, std::span<const uint16_t> to, HalfType type);
+  /// A piece of a tensor, from element `first` on: the numbers `from`; `is_infinite(i)` of those that became infinite.
+  template <class IsInfinite>
+  void add(size_t tensor, uint64_t first, std::span<const float> from, const IsInfinite& is_infinite) {
+    const std::scoped_lock lock(mutex_);
+    Seen& seen = seen_[tensor];
+    for (auto i = static_cast<size_t>(std::max(first, seen.elements) - first); i < from.size(); ++i)
+      if (is_infinite(i) && std::isfinite(from[i])) ++seen.overflows;
+    seen.elements = std::max(seen.elements, first + from.size());
+  }
 
  private:
   struct Seen {
@@ -65,8 +74,8 @@ bool has_numbers(const TensorView& tensor);
 
 /// The numbers of the tensor of an index as one of the three types, in C order, little-endian: rounded once, to the
 /// nearest, ties to even. What the stored integers of a quantised tensor mean is taken into account
-/// (Model::affine_numbers). The tensor must have has_numbers(). Finite numbers that become infinities of a 16-bit type
-/// are counted in `overflows`, which may be null.
+/// (Model::affine_numbers). The tensor must have has_numbers(). Finite numbers that become infinities are counted in
+/// `overflows`, which may be null.
 SourcePtr converted(const Model& model, size_t tensor, const DType& type, const OverflowsPtr& overflows = nullptr);
 
 /// The `elements` elements in `stored`, one byte each, of a type with DType::packed_bits or DType::low_bits. Signed

@@ -28,7 +28,7 @@ enum class FileTypes {
 struct Selection {
   std::optional<std::vector<size_t>> tensors = {};  ///< indices into Model::tensors, ascending; nothing for all
   FileTypes types = FileTypes::stored;
-  OverflowsPtr overflows = {};  ///< of float16 and bfloat16, counted while the file is read; may be null
+  OverflowsPtr overflows = {};  ///< of converted numbers, counted while the file is read; may be null
 };
 
 /// A file of a model in another format. It may be read by any number of threads; reads fail as reading the container
