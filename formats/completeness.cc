@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/common/missing_shards.h"
 #include "formats/grouped.h"
 #include "formats/model.h"
 
@@ -17,6 +18,20 @@ constexpr std::array kFromWorst = {Code::mismatch,  Code::corrupt,     Code::not
                                    Code::forbidden, Code::unsupported, Code::network,   Code::unreachable,
                                    Code::resource,  Code::io,          Code::stale};
 static_assert(kFromWorst.size() == kCodes);
+
+// What else the model lacks than for the reason: shards, which may be missing beside damaged ones, or another file.
+std::string second_reason(const Model& model, const Error& reason) {
+  if (!MissingShards::is_report(reason.message)) {
+    const auto report = std::ranges::find_if(model.warnings, MissingShards::is_report);
+    if (report != model.warnings.end()) return *report;
+  }
+  const Lacks& lacks = *model.lacks;
+  for (const Code code : kFromWorst) {
+    const Lacks::Group& group = lacks.by_code[static_cast<size_t>(code)];
+    if (lacks.files > (lacks.short_by > 0 ? 0U : 1U) && code != reason.code && group.count > 0) return group.first;
+  }
+  return "";
+}
 
 uint64_t refused_tensors(const TensorList& tensors) {
   uint64_t refused = 0;
@@ -34,13 +49,19 @@ Completeness completeness_of(const Model& model) {
                    .unreadable = refused + lacks.missing_tensors,
                    .files = lacks.files,
                    .short_by = lacks.short_by,
-                   .reason = {}};
+                   .reason = {},
+                   .second = {}};
   for (const Code code : kFromWorst) {
     const Lacks::Group& group = lacks.by_code[static_cast<size_t>(code)];
     if (group.count > 0 && !out.reason) out.reason = Error{code, group.first};
   }
   if (!out.reason && refused > 0) out.reason = Error{Code::corrupt, "see warnings.txt"};
+  if (out.reason) out.second = second_reason(model, *out.reason);
   return out;
+}
+
+bool may_lack_tensors(const Model& model) {
+  return model.lacks->missing_tensors > 0 || model.lacks->files > model.lacks->lost.size();
 }
 
 std::optional<Error> reason_of_missing(const Model& model, std::string_view tensor) {
@@ -81,32 +102,31 @@ Code code_of_lack(const Error& error) {
 namespace {
 
 std::string sentence_of_cut_file(const Completeness& completeness) {
-  const std::string size = exact_size(completeness.short_by);
-  if (completeness.unreadable == 0) return fmt::format("the file ends {} early; interrupted download?", size);
-  return fmt::format("the file ends {} early: {} of {} tensors refused; interrupted download?", size,
-                     completeness.unreadable, completeness.tensors);
+  std::string out = fmt::format("the file ends {} early", exact_size(completeness.short_by));
+  if (completeness.unreadable > 0)
+    out += fmt::format(": {} of {} tensors refused", completeness.unreadable, completeness.tensors);
+  out += "; interrupted download?";
+  if (!completeness.second.empty()) out += fmt::format(" {}", completeness.second);
+  return out;
 }
 
-// Whether files that are lost for this reason exist. A set of shards that lacks one is corrupt.
-bool exist(Code reason) {
-  constexpr std::array kMissing = {Code::corrupt, Code::not_found, Code::absent, Code::network, Code::unreachable};
-  return std::ranges::find(kMissing, reason) == kMissing.end();
-}
-
-std::string sentence_of_files(const Completeness& completeness) {
-  const bool is_one = completeness.files == 1;
-  if (exist(completeness.reason->code))
-    return fmt::format("{} {} cannot be read", completeness.files, is_one ? "file" : "files");
-  return fmt::format("{} {} missing", completeness.files, is_one ? "file is" : "files are");
-}
-
-// The reason without the number of tensors at its end, if that is the one at the beginning of the sentence.
-std::string_view reason_without_count(const Completeness& completeness) {
-  std::string_view reason = completeness.reason->message;
+// A reason without the number of tensors at its end, if that is the one at the beginning of the sentence.
+std::string_view without_count(std::string_view reason, const Completeness& completeness) {
   for (const char* const state : {"refused", "missing"})
     if (const std::string count = "; " + lost_tensors(completeness.unreadable, state); reason.ends_with(count))
       reason.remove_suffix(count.size());
   return reason;
+}
+
+// What the reason is a reason for: "7 of 20 tensors cannot be read: ". Missing shards are counted in theirs.
+std::string beginning(const Completeness& completeness) {
+  const auto& [tensors, unreadable, files, short_by, reason, second] = completeness;
+  if (unreadable > 0) return fmt::format("{} of {} tensors cannot be read: ", unreadable, tensors);
+  if (files == 0) return "the model is incomplete: ";
+  if (MissingShards::is_report(reason->message)) return "";
+  const bool is_missing = reason->code == Code::not_found || reason->code == Code::absent;
+  const char* const state = !is_missing ? "cannot be read" : files == 1 ? "is missing" : "are missing";
+  return fmt::format("{} {} {}: ", files, files == 1 ? "file" : "files", state);
 }
 
 }  // namespace
@@ -114,14 +134,10 @@ std::string_view reason_without_count(const Completeness& completeness) {
 std::string to_sentence(const Completeness& completeness) {
   if (completeness.is_complete()) return "";
   if (completeness.short_by > 0) return sentence_of_cut_file(completeness);
-  std::string what;
-  if (completeness.unreadable > 0)
-    what = fmt::format("{} of {} tensors cannot be read", completeness.unreadable, completeness.tensors);
-  else if (completeness.files > 0)
-    what = sentence_of_files(completeness);
-  else
-    what = "the model is incomplete";
-  return fmt::format("{}: {}", what, reason_without_count(completeness));
+  std::string out = beginning(completeness);
+  out += without_count(completeness.reason->message, completeness);
+  if (!completeness.second.empty()) out += fmt::format("; {}", without_count(completeness.second, completeness));
+  return out;
 }
 
 }  // namespace weightfs

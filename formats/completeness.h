@@ -22,12 +22,17 @@ struct Completeness {
   /// The worst reason, with the first text: a mismatch, then corrupt bytes, missing files, forbidden ones, and those
   /// that are not available now. Nothing if the model is complete.
   std::optional<Error> reason;
+  std::string second;  ///< another reason, if shards are missing beside it, or several files; may be empty
 
   bool is_complete() const { return !reason; }
 };
 
 /// What the model lacks, without its nested ones.
 Completeness completeness_of(const Model& model);
+
+/// Whether the model may have tensors that are not in its list: those of files that are missing or cannot be read. How
+/// many parameters it has is not known then. Refused tensors are in the list.
+bool may_lack_tensors(const Model& model);
 
 /// Why the model does not have a tensor of this name: the reason of the file that it is in by an index, or may be in.
 /// Nothing if the model has read all files that could have it.
@@ -44,7 +49,7 @@ const Error& worse(const Error& a, const Error& b);
 Code code_of_lack(const Error& error);
 
 /// "the file ends 2.1 GiB early: 133 of 291 tensors refused; interrupted download?", "7 of 20 tensors cannot be read:
-/// 2 of 3 shards; missing model-00002-of-00003.safetensors". Empty for a complete model.
+/// 1 of 3 shards is missing: model-00002-of-00003.safetensors". Empty for a complete model.
 std::string to_sentence(const Completeness& completeness);
 
 }  // namespace weightfs

@@ -33,10 +33,7 @@ bool has_other_numbers(const Model& model) {
 // Why no file of the tensors would be the whole model; empty if one would. Refused tensors are told by each file.
 std::string reason_of_incomplete(const Model& model) {
   const Lacks& lacks = *model.lacks;
-  const auto without = std::ranges::count_if(lacks.lost, [](const auto& file) { return file.tensors.empty(); });
-  const bool may_lack_tensors = lacks.files > static_cast<uint64_t>(without);
-  if (lacks.missing_tensors > 0 || lacks.short_by > 0 || may_lack_tensors)
-    return printable(to_sentence(completeness_of(model)));
+  if (may_lack_tensors(model) || lacks.short_by > 0) return printable(to_sentence(completeness_of(model)));
   return lacks.has_other_numbers ? "the model has numbers that are not in its tensors; see its warnings.txt" : "";
 }
 

@@ -18,13 +18,19 @@ class MissingShards {
 
   bool empty() const { return shards_.empty(); }
 
+  /// Whether a warning is the one with the numbers: "1 of 3 shards is missing: m-00002-of-00003.gguf".
+  static bool is_report(std::string_view warning) {
+    const auto has = [&](const char* text) { return warning.find(fmt::format(" shards {}", text)) != warning.npos; };
+    return has(kIsMissing) || has(kAreMissing);
+  }
+
   /// Adds a warning for each; the first one has the numbers. `total`: of all shards, with those that are missing.
   void report(uint64_t total, Warnings& warnings) const {
     bool is_first = true;
     for (const auto& [name, lost] : shards_) {
       if (is_first)
-        warnings.miss_file(Code::corrupt, "{} of {} shards; missing {}{}{}", total - shards_.size(), total,
-                           printable(name), others(), lost);
+        warnings.miss_file(Code::corrupt, "{} of {} shards {}{}{}{}", shards_.size(), total,
+                           shards_.size() == 1 ? kIsMissing : kAreMissing, printable(name), others(), lost);
       else
         warnings.miss_file(Code::corrupt, "shard {}: missing{}", quoted(name), lost);
       is_first = false;
@@ -32,6 +38,9 @@ class MissingShards {
   }
 
  private:
+  static constexpr const char* kIsMissing = "is missing: ";
+  static constexpr const char* kAreMissing = "are missing: ";
+
   struct Shard {
     std::string name, lost;
   };

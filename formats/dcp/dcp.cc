@@ -207,9 +207,11 @@ class CheckpointReader {
     TRY_VOID(container_.budget->charge(Cost::kept, 2 * path.size()));
     auto file = opened(path);
     if (!file && is_fatal(container_, file.error())) return file;
-    if (!file)
+    if (!file) {
       contents_.warnings.miss_file(file.error().code, "{}: {}; its tensors are refused", quoted(path),
                                    file.error().message);
+      contents_.warnings.lose(file.error(), {});
+    }
     files_.emplace(path, file);
     return file ? file : lacking(file.error());
   }

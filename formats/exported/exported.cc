@@ -122,6 +122,7 @@ class Reader {
         return add_array(entry, *array);
     TRY_VOID(push({}, entry));
     archive_.warnings.miss_file(Code::not_found, "tensor {}: its file is missing", quoted(entry.name));
+    archive_.warnings.lose({Code::not_found, "its file is missing"}, {});
     return {};
   }
 

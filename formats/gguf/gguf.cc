@@ -184,7 +184,8 @@ Model read_alone(const Container& container, File file) {
 
 Result<Model> read_shards(const Container& container, File own, const ShardName& shard) {
   if (shard.count > kMaxShards) {
-    own.warnings.add("one of {} shards, shown alone: {} at most are read", shard.count, kMaxShards);
+    own.warnings.miss_file(Code::unsupported, "one of {} shards, shown alone: {} at most are read", shard.count,
+                           kMaxShards);
     return read_alone(container, std::move(own));
   }
   const auto total = own.unsigned_at("split.tensors.count");
@@ -228,7 +229,10 @@ Result<Model> read_gguf(const Container& container) {
   if (!file) return failure(file.error().code, fmt::format("gguf: {}", file.error().message));
   const auto shard = container.folder == nullptr ? std::nullopt : gguf::shard_of(container.name, *file);
   if (shard) return gguf::read_shards(container, std::move(*file), *shard);
-  if (!gguf::parse_shard_name(container.name)) gguf::check_alone(*file);
+  if (!gguf::parse_shard_name(container.name))
+    gguf::check_alone(*file);
+  else if (gguf::shard_of(container.name, *file))
+    file->warnings.pass_over_numbers("one of several shards; the others are not beside it and are not read");
   return gguf::read_alone(container, std::move(*file));
 }
 

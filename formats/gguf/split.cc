@@ -76,10 +76,12 @@ void check_alone(File& file) {
   const auto stated = file.unsigned_at("split.tensors.count");
   const uint64_t found = file.tensors.size();
   if (count < 2 || stated == found) return;
-  file.warnings.miss_tensors(stated.value_or(0) > found ? *stated - found : 0, Code::corrupt,
-                             "one of {} files, by split.count, but not named NAME-00001-of-{:05}.gguf: the others are "
-                             "not read",
-                             count, count);
+  const std::string what = fmt::format(
+      "one of {} files, by split.count, but not named NAME-00001-of-{:05}.gguf: the others are not read", count, count);
+  if (stated)
+    file.warnings.miss_tensors(*stated > found ? *stated - found : 0, Code::corrupt, "{}", what);
+  else
+    file.warnings.miss_file(Code::corrupt, "{}", what);
 }
 
 }  // namespace weightfs::gguf

@@ -130,7 +130,10 @@ class Reader {
   void report_end(const Network& network) {
     if (network.ends_in_a_line)
       warnings_.miss_tensors(0, Code::corrupt, "the last layer has no line break at its end: it may be cut");
-    if (!missing_.empty() && (refused_ > 0 || !incomplete_.empty())) warnings_.miss_file(missing_code_, "{}", missing_);
+    if (!missing_.empty() && (refused_ > 0 || !incomplete_.empty())) {
+      warnings_.miss_file(missing_code_, "{}", missing_);
+      if (incomplete_.empty()) warnings_.lose({missing_code_, missing_}, {});
+    }
     if (weights_ == nullptr || refused_ > 0 || at_ == weights_->size()) return;
     if (at_ > weights_->size()) {
       warnings_.add_short_by(at_ - weights_->size());

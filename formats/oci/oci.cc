@@ -104,6 +104,7 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
   if (!value) {
     if (!is_about_the_bytes(value.error())) return tl::unexpected(value.error());
     warnings.miss_file(value.error().code, "config: {}", value.error().message);
+    warnings.lose(value.error(), {});
     return std::nullopt;
   }
   auto* const fields = std::get_if<Map>(&*value);

@@ -88,6 +88,7 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
     if (file.bytes == nullptr) {
       warnings.miss_file(file.reason.code, "external data {}: {}; {}", quoted(path), file.reason.message,
                          lost_tensors(file.lost, "refused"));
+      warnings.lose(file.reason, {});
     } else if (path != container_.name) {
       model.parts.push_back({path, Later<SourcePtr>::of(file.bytes)});
       if (file.is_disputed)

@@ -96,9 +96,11 @@ Result<Slice> Tensors::place(const Constant& constant, Shape& shape) const {
 
 void Tensors::finish() {
   if (weights_) model_->parts.push_back({name_, Later<SourcePtr>::of(*weights_)});
-  if (lost_ > 0)
+  if (lost_ > 0) {
     warnings_.miss_file(weights_.error().code, "{}: {}; {}", quoted(name_), weights_.error().message,
                         lost_tensors(lost_, "refused"));
+    warnings_.lose(weights_.error(), {});
+  }
   std::move(warnings_).move_to(*model_);
 }
 

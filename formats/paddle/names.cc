@@ -189,6 +189,7 @@ Result<Names> read_names(const Container& container, Warnings& warnings) {
     } else {
       warnings.miss_file(names.error().code, "{}: {}; the tensors have no names", quoted(found.program),
                          names.error().message);
+      warnings.lose(names.error(), {});
     }
     return found;
   }

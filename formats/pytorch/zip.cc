@@ -121,6 +121,7 @@ class ZipCheckpoint {
     if (!found && found.error().code == Code::not_found && missing_.insert(path).second) {
       TRY_VOID(contents_.charges.charge(Cost::kept, 2 * path.size()));
       contents_.warnings.miss_file(Code::not_found, "{}: missing", quoted(path));
+      contents_.warnings.lose(found.error(), {});
     }
     return found;
   }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/completeness.h"
 #include "formats/directory/small_json.h"
 #include "formats/directory/weight_files.h"
 #include "formats/format.h"
@@ -129,6 +130,9 @@ void describe_pipeline(Work& work, const std::vector<Counted>& counted) {
       component->parameters = counted[i].is_known ? sum(component->parameters, counted[i].elements) : std::nullopt;
     component->bytes = sum(component->bytes, listed_bytes(tensors, i)).value_or(0);
   }
+  // The component that a missing file is of is not known.
+  if (may_lack_tensors(work.model))
+    for (Component& component : out.components) component.parameters = std::nullopt;
 }
 
 // What an embedding model makes of the tokens (sentence-transformers).
@@ -201,12 +205,13 @@ void fill_from_shapes(Work& work, const Shapes& shapes) {
   if (is_graph_format(work.model) || work.gguf != nullptr) return;
   const bool is_text = work.config.outer || shapes.has_embedding;
   if (!is_text) return;
-  if (!out.layers && !work.config.is_encoder_decoder && out.kind != "vision") out.layers = shapes.layers;
+  const bool has_all = !may_lack_tensors(work.model);
+  if (has_all && !out.layers && !work.config.is_encoder_decoder && out.kind != "vision") out.layers = shapes.layers;
   if (!out.vocabulary_size) out.vocabulary_size = shapes.vocabulary_size;
   if (!out.hidden_size) out.hidden_size = shapes.hidden_size;
   if (!out.ffn_size) out.ffn_size = shapes.ffn_size;
   if (!out.head_dim) out.head_dim = shapes.head_dim;
-  if (!out.experts && shapes.experts.value_or(0) > 1) out.experts = shapes.experts;
+  if (has_all && !out.experts && shapes.experts.value_or(0) > 1) out.experts = shapes.experts;
 }
 
 // The number of experts in use in each layer, if it is a list.
@@ -255,6 +260,18 @@ void describe_model(Work& work) {
   describe_name(work);
 }
 
+// Some tensors are missing: their part of each sum is not known, nor whether one is an output head unless that is
+// stated.
+void leave_out_sums(bool has_stated_head, Summary& out) {
+  out.parameters = out.parameters_active = out.parameters_mtp = std::nullopt;
+  out.parameters_vision = out.parameters_audio = std::nullopt;
+  out.buffer_elements = out.optimizer_elements = std::nullopt;
+  out.weight_bytes = 0;
+  out.bits_per_weight = std::nullopt;
+  if (!has_stated_head && out.tied_embeddings.value_or(false)) out.tied_embeddings = std::nullopt;
+  out.warnings.emplace_back("tensors are missing: the number of parameters is not known");
+}
+
 // What is only known once the tensors are counted.
 void describe_tensors(Work& work, Roles& roles) {
   Summary& out = work.out;
@@ -266,6 +283,7 @@ void describe_tensors(Work& work, Roles& roles) {
   find_tied(work.model.tensors, names, tied, roles.tensors, out);
   if (work.model.lacks->has_other_numbers) roles.packing.is_complete = false;
   add_up(work.model.tensors, names, roles, experts_by_layer(work), out);
+  if (may_lack_tensors(work.model)) leave_out_sums(tied.has_value(), out);
   out.quantisation = name_quantisation(roles.packing, work.quantisation, work.stated);
   if (work.gguf != nullptr && out.kind != "vocabulary") {
     const std::string file = out.weight_files.empty() ? "" : out.weight_files.front();

@@ -134,8 +134,9 @@ class SavedModelReader {
       if (name == nullptr || !is_plain_path(*name)) continue;
       TRY_VOID(container_.budget->charge(Cost::lookup));
       const std::string path = fmt::format("assets/{}", *name);
-      if (is_missing(path) && missing_assets_.insert(path).second)
-        warnings_.miss_file(Code::not_found, "{}: missing", printable(path));
+      if (!is_missing(path) || !missing_assets_.insert(path).second) continue;
+      warnings_.miss_file(Code::not_found, "{}: missing", printable(path));
+      warnings_.lose({Code::not_found, "missing"}, {});
     }
     return {};
   }

@@ -125,9 +125,11 @@ Result<void> Weights::add_group(const Map& map) {
   }
   const uint64_t end = group.bytes->size();
   if (group.lost == nullptr && !group.is_unknown && group.at > end) warnings_.add_short_by(group.at - end);
-  if (group.refused > 0)
+  if (group.refused > 0) {
     warnings_.miss_file(group.lost->reason.code, "{}: {}; {}", quoted(group.lost_name), group.lost->reason.message,
                         lost_tensors(group.refused, "refused"));
+    warnings_.lose(group.lost->reason, {});
+  }
   return {};
 }
 

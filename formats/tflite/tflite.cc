@@ -81,6 +81,7 @@ Result<bool> add_associated_files(Model& model, const Container& container, Warn
   if (!members) {
     if (!is_about_the_bytes(members.error())) return tl::unexpected(members.error());
     warnings.miss_file(members.error().code, "associated files: {}", members.error().message);
+    warnings.lose(members.error(), {});
     return true;
   }
   std::vector<bool> is_read(members->parts.size());

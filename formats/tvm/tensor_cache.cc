@@ -276,6 +276,8 @@ class ModelAssembly {
         warnings_.miss_file(shard->reason.code, "shard {}: {}; {}", quoted(shard->name), shard->reason.message,
                             lost_tensors(shard->lost, "refused"));
     missing.report(order_.size(), warnings_);
+    for (const Shard* const shard : order_)
+      if (shard->bytes == nullptr) warnings_.lose(shard->reason, {});
     return {};
   }
 

@@ -245,10 +245,12 @@ Result<SourcePtr> BundleReader::shard(int32_t number) {
   TRY_VOID(container_.budget->charge(Cost::member));
   auto file = files_.open(name);
   if (!file && is_fatal(container_, file.error())) return file;
-  if (file)
+  if (file) {
     out_.parts.push_back({name, Later<SourcePtr>::of(*file)});
-  else
+  } else {
     warnings_.miss_file(file.error().code, "{}: {}; its tensors are refused", quoted(name), file.error().message);
+    warnings_.lose(file.error(), {});
+  }
   files_by_shard_.emplace(number, file);
   return file ? file : lacking(file.error());
 }
