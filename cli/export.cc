@@ -183,12 +183,14 @@ void report_overflows(const views::Overflows& overflows, views::FileTypes types)
 // The status is that of what the model lacks, if the rest is asked for.
 Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
   const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
-  const ModelPtr model = TRY(single_model(*opened.forest, arguments.input.source));
+  const SingleModel only = TRY(single_model(*opened.forest, arguments.input.source));
+  const ModelPtr& model = only.model;
   const std::string name = printable_source(arguments.input.source);
   if (model->tensors.empty() && model->has_members)
     return failure(Code::unsupported,
                    fmt::format("{}: has no tensors of its own; mount it, and export a model in nested/", name));
-  exporting::Request request{.form = *arguments.form,
+  exporting::Request request{.path = only.path,
+                             .form = *arguments.form,
                              .tensors = {},
                              .types = arguments.types,
                              .shard_size = arguments.shard_size,

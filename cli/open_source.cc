@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/console/suggestions.h"
+#include "cli/models_below.h"
 #include "cli/sandbox/sandbox.h"
 #include "formats/one_model.h"
 #include "fs/source_tree.h"
@@ -69,15 +70,17 @@ Error several_models(const std::string& source, const std::vector<std::string>& 
   return {Code::unsupported, fmt::format("{} has {}; name one of them", printable_source(source), text)};
 }
 
-Result<ModelPtr> single_model(Forest& forest, const std::string& source) {
-  if (const ModelPtr model = forest.model_of(Forest::kRoot)) return with_lazy_parts(model);
-  const Forest::Listing all = TRY(forest.list(Forest::kRoot));
-  std::vector<std::string> names;
-  for (uint32_t i = 0; i < all.count; ++i)
-    if (const Node node = all.tree->node(all.first + i);
-        node.kind == NodeKind::directory || node.kind == NodeKind::tree)
-      names.emplace_back(node.name());
-  return failure(several_models(source, names));
+Result<SingleModel> single_model(Forest& forest, const std::string& source) {
+  if (const ModelPtr model = forest.model_of(Forest::kRoot)) return SingleModel{TRY(with_lazy_parts(model)), ""};
+  constexpr size_t kMost = 100;
+  std::vector<std::string> paths = models_below(forest, Forest::kRoot, "", kMost);
+  if (paths.size() == 1) {
+    const Ino ino = TRY(forest.resolve(paths.front()));
+    const Forest::Listing all = TRY(forest.list(ino));
+    if (const ModelPtr model = all.tree->model()) return SingleModel{TRY(with_lazy_parts(model)), paths.front()};
+  }
+  for (std::string& path : paths) path.pop_back();
+  return failure(several_models(source, paths));
 }
 
 }  // namespace weightfs

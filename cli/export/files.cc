@@ -96,12 +96,12 @@ class TreeFiles {
 
   Result<void> add_texts() {
     for (const char* name : {"metadata.json", "metadata.toml"}) {
-      const Ino text = TRY(forest_.resolve(name));
+      const Ino text = TRY(forest_.resolve(request_.path + name));
       TRY_VOID(add_file(text, name));
     }
     // The values that are too long for metadata.json, which has their paths.
     for (const Document& document : model_.documents) {
-      const Ino text = TRY(forest_.resolve(document.path));
+      const Ino text = TRY(forest_.resolve(request_.path + document.path));
       TRY_VOID(add_file(text, document.path));
     }
     return {};
@@ -113,11 +113,12 @@ class TreeFiles {
     std::vector<IndexedTensor> written;
     for (const size_t i : request_.tensors)
       if (is_in_view_[i]) written.push_back({i, std::move(npy_paths_[i])});
-    const Ino ino = TRY(forest_.resolve("tensors.json"));
+    const Ino ino = TRY(forest_.resolve(request_.path + "tensors.json"));
     const SourcePtr index = TRY(forest_.open(ino));
     const bool is_as_stored = !is_npy_ && written.size() == model_.tensors.size();
     const SourcePtr selected = is_as_stored ? index : TRY(selected_index(*index, written));
-    const Time modified = TRY(forest_.attributes(Forest::kRoot)).modified;
+    const Ino directory = TRY(forest_.resolve(request_.path));
+    const Time modified = TRY(forest_.attributes(directory)).modified;
     out_.files.push_back(
         {"tensors.json", selected->size(), modified, [selected] { return Result<SourcePtr>(selected); }});
     return {};
@@ -126,7 +127,7 @@ class TreeFiles {
   // Adds the selected tensors of a view. `prefix` precedes their paths.
   Result<void> add_view(const std::string& view, const std::string& prefix) {
     is_npy_ = view != "tensors";
-    const Ino directory = TRY(forest_.resolve(view));
+    const Ino directory = TRY(forest_.resolve(request_.path + view));
     TRY_VOID(add_directory(directory, prefix, ""));
     for (const size_t i : request_.tensors) {
       const TensorView tensor = model_.tensors[i];

@@ -36,6 +36,7 @@ std::optional<Form> form_of_suffix(std::string_view path);
 
 /// The tensors of an export.
 struct Request {
+  std::string path = {};  ///< of the model in its forest: empty, or with a `/` at its end
   Form form;
   std::vector<size_t> tensors;                        ///< indices, ascending
   views::FileTypes types = views::FileTypes::stored;  ///< those of npy and npz are the types of npy/

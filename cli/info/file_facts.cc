@@ -133,7 +133,9 @@ std::string signature_text(const Model& model) {
 std::string warnings_text(const Subject& subject) {
   size_t shown = subject.model.warnings.size();
   for (const Lacks::Group& group : subject.model.lacks->by_code) shown -= std::min<uint64_t>(shown, group.count);
-  const size_t ignored = subject.summary.warnings.size();
+  const auto ignored = static_cast<size_t>(std::ranges::count_if(subject.summary.warnings, [&](const auto& warning) {
+    return std::ranges::find(subject.model.warnings, warning) == subject.model.warnings.end();
+  }));
   std::string out = shown == 0 ? "" : grouped(shown) + ", see warnings.txt";
   constexpr size_t kMostOfOne = 240;  // bytes of the only warning, which is shown itself
   const std::vector<std::string>& all = subject.model.warnings;

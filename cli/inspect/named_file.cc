@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/console/suggestions.h"
 #include "cli/console/words.h"
+#include "cli/models_below.h"
 #include "formats/completeness.h"
 #include "fs/names.h"
 #include "fs/source_tree.h"
@@ -38,19 +39,11 @@ std::optional<Ino> find_tensor(Forest& forest, const std::string& model, const s
   return std::nullopt;
 }
 
-// Models one level below the root: of a directory of models, or the containers in a container; each with a `/`.
-std::vector<std::string> models_below(Forest& forest) {
-  const bool is_model = forest.model_of(Forest::kRoot) != nullptr;
-  const std::string above = is_model ? "nested/" : "";
-  const auto directory = is_model ? forest.resolve("nested") : Result<Ino>(Forest::kRoot);
-  const auto all = directory ? forest.list(*directory) : tl::unexpected(directory.error());
-  std::vector<std::string> models;
-  for (uint32_t i = 0; all && i < all->count && models.size() < kMaxSearched; ++i) {
-    const Node node = all->tree->node(all->first + i);
-    if (node.kind == NodeKind::tree || node.kind == NodeKind::directory)
-      models.push_back(fmt::format("{}{}/", above, node.name()));
-  }
-  return models;
+// Models of a directory of models, or the containers in a container; each with a `/`.
+std::vector<std::string> other_models(Forest& forest) {
+  if (forest.model_of(Forest::kRoot) == nullptr) return models_below(forest, Forest::kRoot, "", kMaxSearched);
+  const auto nested = forest.resolve("nested");
+  return nested ? models_below(forest, *nested, "nested/", kMaxSearched) : std::vector<std::string>();
 }
 
 // The deepest model that a path leads to, and the rest of the path.
@@ -138,7 +131,7 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
   if (const auto tensor = find_tensor(forest, "", typed.path)) return *tensor;
   std::vector<std::string> having;
   std::optional<Ino> only;
-  for (const std::string& model : models_below(forest))
+  for (const std::string& model : other_models(forest))
     if (const auto tensor = find_tensor(forest, model, typed.path)) {
       having.push_back(model);
       only = tensor;
@@ -147,7 +140,7 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
     auto reason = reason_of_absence(forest, typed.path);
     const ModelPtr root = forest.model_of(Forest::kRoot);
     if (!reason && (root == nullptr || root->tensors.empty()))
-      reason = reason_in(forest, models_below(forest), std::string(tensor_name(typed.path)));
+      reason = reason_in(forest, other_models(forest), std::string(tensor_name(typed.path)));
     return failure(with_similar_tensors(forest, typed.path, reason.value_or(found.error())));
   }
   if (having.size() == 1) return *only;

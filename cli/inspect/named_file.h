@@ -16,7 +16,7 @@ struct TypedPath {
 };
 
 /// Resolves `typed.path` in the forest of its source. If there is no such file, it is the name of a tensor: of the
-/// model, else of the only one of the models one level below that has it. Fails with not_found; if several models have
+/// model, else of the only one of the models below that has it. Fails with not_found; if several models have
 /// the tensor, the message has the command for each. If a part of the model could not be read that has the tensor, or
 /// may have it, it fails with the reason of that part.
 Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalLink final_link);

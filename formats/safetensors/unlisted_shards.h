@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/format.h"
@@ -18,6 +19,9 @@ struct OtherFiles {
   std::vector<std::string> names;  ///< also of shards that are missing
   bool are_named = false;          ///< they are shards of the index's own name; others need the tensors of the index
 };
+
+/// How the warning about a stale index begins.
+inline constexpr std::string_view kStaleIndex = "the index is stale: ";
 
 /// The files that may be the model instead, if none of the `listed` ones exists: an index is stale if the model was
 /// converted without it. They are the only shards of the index's own name, else the only complete ones, else the only

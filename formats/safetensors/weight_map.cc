@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/safetensors/unlisted_shards.h"
 
 namespace weightfs::safetensors {
 namespace {
@@ -158,7 +159,7 @@ std::vector<std::string> Index::replace_shards(const std::vector<std::string>& n
   for (Weight& weight : weights) listed.push_back(std::move(weight.tensor));
   const std::string more = shards.size() == 1 ? "" : fmt::format(" and {} more", shards.size() - 1);
   const std::string read = names.size() == 1 ? quoted(names.front()) : fmt::format("{} other shards", names.size());
-  warnings.add("the index is stale: it names other files, {}{}, and none of them exists; reading {} instead",
+  warnings.add("{}it names other files, {}{}, and none of them exists; reading {} instead", kStaleIndex,
                quoted(shards.begin()->first), more, read);
   weights.clear();
   shards.clear();

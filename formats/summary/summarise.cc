@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include "formats/directory/small_json.h"
 #include "formats/directory/weight_files.h"
 #include "formats/format.h"
+#include "formats/safetensors/unlisted_shards.h"
 #include "formats/summary/facts/adapter.h"
 #include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/card.h"
@@ -317,6 +319,10 @@ Summarised summarise(const Model& model) {
   }
   if (paid && budget != nullptr) budget->release(Cost::kept, count * kBytes);
   auto& warnings = work.out.warnings;
+  // The facts are those of other files than the publisher's index lists.
+  std::ranges::copy_if(model.warnings, std::back_inserter(warnings), [](const std::string& warning) {
+    return warning.find(safetensors::kStaleIndex) != warning.npos;
+  });
   warnings.insert(warnings.end(), roles.warnings.begin(), roles.warnings.end());
   warnings.insert(warnings.end(), work.files.warnings().begin(), work.files.warnings().end());
   return {std::move(work.out), std::move(roles.tensors)};

@@ -200,7 +200,7 @@ TEST_F(InfoTest, MissingShardIsDamage) {
   const Ended ended = run({"info", "--json", temporary.path("sharded")});
   EXPECT_EQ(ended.status, 5);
   EXPECT_THAT(ended.err,
-              HasSubstr("1 of 3 tensors cannot be read: 2 of 3 shards; missing model-00002-of-00003.safetensors"));
+              HasSubstr("1 of 3 tensors cannot be read: 1 of 3 shards is missing: model-00002-of-00003.safetensors"));
 }
 
 TEST_F(InfoTest, BytesAfterSafetensorsAreAWarning) {

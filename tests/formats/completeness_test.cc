@@ -49,8 +49,8 @@ TEST(Completeness, CountThatTheSentenceBeginsWithIsNotRepeated) {
   };
   EXPECT_EQ(sentence("x: no such file; 24 tensors are refused", 24),
             "24 of 24 tensors cannot be read: x: no such file");
-  EXPECT_EQ(sentence("1 of 2 shards; missing b; 1 tensor is missing", 1),
-            "1 of 1 tensors cannot be read: 1 of 2 shards; missing b");
+  EXPECT_EQ(sentence("1 of 2 shards is missing: b; 1 tensor is missing", 1),
+            "1 of 1 tensors cannot be read: 1 of 2 shards is missing: b");
   EXPECT_EQ(sentence("x: no such file; 4 tensors are refused", 24),
             "24 of 24 tensors cannot be read: x: no such file; 4 tensors are refused");
 }

@@ -383,6 +383,11 @@ def ollama(tmp):
     return store.put_package("tiny/latest", package), store.blob_path(max(package.blobs.values(), key=len))
 
 
+def store_of_one(tmp):
+    manifest, blob = ollama(tmp)
+    return os.path.join(tmp, "store"), blob
+
+
 def layers(tmp):
     store = stores.Store(os.path.join(tmp, "store"))
     package = stores.mlx(tmp, LAYERS, {"config.json": {"model_type": "llama"}})
@@ -453,16 +458,16 @@ class Causes(TestCase):
                 os.makedirs(self.tmp)
 
     def test_shards_without_an_index(self):
-        self.check_all(without_index, ("missing", 5, "missing model-00002-of-00002.safetensors"),
+        self.check_all(without_index, ("missing", 5, "1 of 2 shards is missing: model-00002-of-00002.safetensors"),
                        ("cut", 5, "ends 196 bytes early"), ("unreadable", 1, "Permission denied"))
 
     def test_split_gguf(self):
-        self.check_all(split, ("missing", 5, "missing model-00002-of-00002.gguf"), ("empty", 5, "model-00002-of-00002.gguf"),
+        self.check_all(split, ("missing", 5, "1 of 2 shards is missing: model-00002-of-00002.gguf"), ("empty", 5, "model-00002-of-00002.gguf"),
                        ("cut", 5, "ends 240 bytes early"), ("unreadable", 1, "Permission denied"),
                        ("directory", 1, "not a regular file"))
 
     def test_layers_of_ollama(self):
-        for build in (ollama, layers):
+        for build in (ollama, layers, store_of_one):
             with self.subTest(build.__name__):
                 self.check_all(build, ("missing", 3, "not cached"), ("empty", 7, "has 0 bytes"), ("cut", 7, "bytes, not"),
                                ("unreadable", 1, "Permission denied"), ("directory", 1, "not a regular file"),
@@ -497,6 +502,20 @@ class Causes(TestCase):
             done = self.run_as_user("cat", folder, name)
             self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
             self.assertIn(sentence, done.stderr)
+
+    def test_store_of_one_model_is_that_model(self):
+        store, _ = store_of_one(self.tmp)
+        whole = subprocess.run([WEIGHTFS, "cat", store, "l.2.w"], capture_output=True)
+        self.assertEqual((whole.returncode, whole.stdout), (0, LAYERS[2].data), whole.stderr)
+        for form in ("safetensors", "npy", "dir"):
+            done = run("export", "--to", form, store, self.path(form))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(run("cat", self.path(form), "l.2.w").returncode, 0)
+        stores.Store(store).put_package("other/latest", stores.tiny(self.tmp, LAYERS[:1]))
+        done = run("export", store, self.path("m.npz"))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("several models: registry.ollama.ai/library/other/latest, registry.ollama.ai/library/tiny/latest; name one",
+                      done.stderr)
 
     def test_directory_of_models_names_the_one_that_cannot_be_read(self):
         put(self.tmp, "models/x.safetensors", stores.safetensors(self.tmp, LAYERS[2:])[:10])

@@ -119,7 +119,8 @@ BIN = "pytorch_model-{:05d}-of-{:05d}.bin".format
 OTHER = "weights-{:05d}-of-{:05d}.safetensors".format
 
 INDEXES = [
-    info("case-stale-index-other-shards", stale(), parameters=40),
+    info("case-stale-index-other-shards", stale(), parameters=40, warnings__0=STALE + ', "model-00001-of-00013.safetensors" and '
+         "12 more, and none of them exists; reading 4 other shards instead"),
     Case("stale-index-warning", stale(), ("cat", SOURCE, "warnings.txt"),
          shows=[STALE, '"model-00001-of-00013.safetensors" and 12 more']),
     Case("stale-index-verify", stale(), ("verify", SOURCE), shows=[STALE, "8 tensors"]),
@@ -128,8 +129,8 @@ INDEXES = [
     info("stale-index-of-other-names", stale(listed=("weights.00.safetensors", "weights.01.safetensors")), parameters=40),
     info("stale-index-beside-shards-of-other-names", stale(name=OTHER, tensors=("layers.1.w", "layers.4.b")), parameters=40),
     info("stale-index-beside-other-shards", stale(name=OTHER), 3, shows=["none of 13 shards"]),
-    info("stale-index-beside-incomplete-shards", stale(present=(1, 2, 4)), 5, shows=["3 of 4 shards; missing " + SHARD(3, 4)],
-         parameters=30),
+    info("stale-index-beside-incomplete-shards", stale(present=(1, 2, 4)), 5, shows=["1 of 4 shards is missing: " + SHARD(3, 4)],
+         parameters=ABSENT),
     info("stale-index-alone", lambda tmp: folder(tmp, {"model.safetensors.index.json": index_of("a"), "config.json": {}}), 3),
 ]
 

@@ -219,21 +219,22 @@ OnnxParameters = table("OnnxParameters", (
 
 
 def checkpoint(**objects):
-    """A checkpoint of PyTorch: an object has a dict of (name, sizes) of float32."""
+    """A checkpoint of PyTorch. In dicts and lists a tuple is a tensor of float32 with these sizes."""
     def build(tmp):
         path = os.path.join(tmp, "ckpt.pt")
-        storages, items = [], []
-        for key, content in objects.items():
-            if not isinstance(content, dict):
-                items.append((key, pickles.value(content)))
-                continue
-            entries = []
-            for name, shape in content.items():
-                count = math.prod(shape)
-                entries.append((name, pickles.tensor(pickles.storage("Float", str(len(storages)), count), shape)))
-                storages.append(bytes(4 * count))
-            items.append((key, pickles.dictionary(entries)))
-        pickles.write_checkpoint(path, pickles.dictionary(items), storages)
+        storages = []
+
+        def opcodes(content):
+            if isinstance(content, dict):
+                return pickles.dictionary([(name, opcodes(item)) for name, item in content.items()])
+            if isinstance(content, list):
+                return b"(" + b"".join(map(opcodes, content)) + b"l"
+            if not isinstance(content, tuple):
+                return pickles.value(content)
+            storages.append(bytes(4 * math.prod(content)))
+            return pickles.tensor(pickles.storage("Float", str(len(storages) - 1), math.prod(content)), content)
+
+        pickles.write_checkpoint(path, opcodes(objects), storages)
         return path
     return build
 
@@ -254,6 +255,21 @@ TrainingCheckpoints = table("TrainingCheckpoints", (
         **{f"model_ema.{name.replace('.', '')}": shape for name, shape in MODEL.items()}}), parameters=4800),
     info("state-alone", checkpoint(state={name[6:]: shape for name, shape in ADAM.items()}), parameters=0,
          optimizer_elements=9600),
+    info("scalars-of-a-trainer", checkpoint(state_dict=MODEL, best_acc1=(), anything=(), optimizer=ADAM), parameters=4800),
+    info("scalars-beside-a-model", checkpoint(model=MODEL, best_loss=(), epoch=(), logit_scale=()), parameters=4801),
+    info("scalar-of-a-model", checkpoint(**{**MODEL, "logit_scale": ()}), parameters=4801, optimizer_elements=ABSENT),
+    info("optimizer-under-any-name", checkpoint(net=MODEL, opt={"state": {
+        str(i): {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for i, shape in enumerate(MODEL.values())}},
+        scaler={"scale": 65536.0, "_growth_tracker": 0}), parameters=4800, optimizer_elements=9603),
+    info("of-torch-ema", checkpoint(state_dict=MODEL, ema={"decay": 0.99, "shadow_params": list(MODEL.values()),
+                                                           "collected_params": []}), **{**COUNTED, "optimizer_elements": 4800}),
+    info("of-torch-ema-alone", checkpoint(decay=0.99, shadow_params=list(MODEL.values())), parameters=4800),
+    info("of-averaged-model", checkpoint(model=MODEL, swa_model={
+        "n_averaged": (), **{f"module.{name}": shape for name, shape in MODEL.items()}}), parameters=4800),
+    info("of-averaged-model-of-ddp", checkpoint(
+        state_dict={f"module.{name}": shape for name, shape in MODEL.items()},
+        avg_model={f"module.module.{name}": shape for name, shape in MODEL.items()}), parameters=4800),
+    info("module-named-avg", checkpoint(**{"avg.weight": (64,), "norm.weight": (64,), "avg_pool.weight": (64,)}), parameters=192),
     info("state-as-a-name-of-a-model", checkpoint(state=MODEL), parameters=4800, optimizer_elements=ABSENT),
 ))
 
@@ -317,6 +333,12 @@ Caches = table("Caches", (
     info("unknown-pattern", cache(**PLAIN, attention_layer_pattern=[1, 0, 1, 0]), kv_cache=ABSENT),
     info("unknown-linear-attention", cache(**PLAIN, linear_attn_every=2), kv_cache=ABSENT),
     info("unknown-sharing-of-keys", cache(**PLAIN, kv_reuse_group=[[0, 1]]), kv_cache=ABSENT),
+    info("zamba-has-wider-heads", cache(model_type="zamba2", num_hidden_layers=6, hybrid_layer_ids=[2, 5], kv_channels=16,
+                                        attention_head_dim=32, layers_block_type=["mamba", "mamba", "hybrid"] * 2,
+                                        mamba_d_state=16), kv_cache__bytes_per_token=2 * 2 * 4 * 32 * 2),
+    info("zamba-without-the-size-of-its-heads", cache(
+        model_type="zamba2", num_hidden_layers=6, layers_block_type=["mamba", "mamba", "hybrid"] * 2),
+        kv_cache__bytes_per_token=2 * 2 * 4 * 32 * 2),
     info("blocks-of-their-own", cache(**PLAIN, block_configs=[{"attention": {"no_op": True}}]), kv_cache=ABSENT),
     info("states-without-their-layers", cache(**PLAIN, mamba_d_state=16), kv_cache=ABSENT),
     info("rows-that-contradict", cache(tensor(PREFIX.replace("q_", "k_") + "weight", "bfloat16", 16, 64), **PLAIN),
@@ -358,6 +380,25 @@ def fork_type(tmp):
     containers.write_gguf(path, tensors, {"general.architecture": "llama", "llama.block_count": 1, "general.file_type": 154})
     return path
 
+
+def llama4(**keys):
+    """Eight layers of 128 bytes per token. A key is one of attention."""
+    def build(tmp):
+        path = os.path.join(tmp, "model.gguf")
+        attention = {"head_count": 4, "head_count_kv": 2, "key_length": 16, "value_length": 16, **keys}
+        stated = {"block_count": 8, "context_length": 1 << 20, "embedding_length": 64,
+                  **{f"attention.{key}": value for key, value in attention.items()}}
+        containers.write_gguf(path, [tensor("token_embd.weight", "float16", 100, 64)], {
+            "general.architecture": "llama4", **{f"llama4.{key}": value for key, value in stated.items()}})
+        return path
+    return build
+
+
+GgufCaches = table("GgufCaches", (
+    info("chunks-of-llama4", llama4(), kv_cache__bytes_per_token=1024, kv_cache__bytes_at_context=128 * (2 * (1 << 20) + 6 * 8192)),
+    info("chunks-that-are-stated", llama4(chunk_size=1024), kv_cache__bytes_at_context=128 * (2 * (1 << 20) + 6 * 1024)),
+    info("no-chunks", llama4(sliding_window=0), kv_cache__bytes_at_context=1024 << 20),
+))
 
 GgufParameters = table("GgufParameters", (
     info("gguf-ik-type-params", fork_type, parameters=2560 + 16384, bits_per_weight=round(8 * (10240 + 6656) / 18944, 2),

@@ -57,9 +57,9 @@ def has_all(name, build):
 
 
 TestIncomplete = table("TestIncomplete", [
-    *has_none("shard-of-an-index-missing", indexed, "1 of 3 tensors cannot be read: 1 of 2 shards; missing " + SHARDS[1]),
-    *has_none("shard-without-index-missing", shards, "1 file is missing: 1 of 2 shards; missing " + SHARDS[0]),
-    *has_none("gguf-shard-missing", split, "1 file is missing: 1 of 2 shards; missing m-00002-of-00002.gguf"),
+    *has_none("shard-of-an-index-missing", indexed, "1 of 3 tensors cannot be read: 1 of 2 shards is missing: " + SHARDS[1]),
+    *has_none("shard-without-index-missing", shards, "1 of 2 shards is missing: " + SHARDS[0]),
+    *has_none("gguf-shard-missing", split, "1 of 2 shards is missing: m-00002-of-00002.gguf"),
     *has_none("ollama-model-missing", ollama(lambda tmp, package: max(package.blobs.values(), key=len)), "1 file is missing", 3),
     *has_none("ollama-tensor-missing", ollama(lambda tmp, package: stores.safetensors(tmp, [LAYERS[2]]), layers),
               "1 file is missing", 3),

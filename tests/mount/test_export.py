@@ -214,6 +214,19 @@ class Files(ExportTestCase):
             self.assertEqual(found["a"][2], struct.pack("<4H", 0x7BFF, 0x7C00, 0xFC00, 0x7C00), form)
         self.export("--dtype", "bfloat16", source, self.out("b.safetensors"))
 
+    # 3.4028235677973366e38 is halfway between the largest float32 and 2^128.
+    def test_float64_that_becomes_infinite_is_counted(self):
+        numbers = [1e300, -1e39, 3.4028235677973366e38, 3.4028235677973362e38, float("inf"), float("nan"), 1.5]
+        many = [0.0] * 40_000 + [1e300]
+        source = self.sample(tensors=[Tensor("a", "float64", (7,), struct.pack("<7d", *numbers)),
+                                      Tensor("b", "float64", (40_001,), struct.pack("<40001d", *many)),
+                                      Tensor("c", "float32", (1,), struct.pack("<f", float("inf")))])
+        for form in ("safetensors", "gguf", "npz", "npy", "dir"):
+            self.export("--to", form, "--dtype", "float32", source, self.out(form),
+                        stderr="weightfs: 4 numbers in 2 tensors are too large for float32: written as infinities\n")
+        found = self.tensors_of(self.out("npy"))["a"][2]
+        self.assertEqual(found[:20], struct.pack("<5f", *map(float, ("inf", "-inf", "inf")), 3.4028234663852886e38, float("inf")))
+
     def test_tensors_that_the_form_cannot_hold_are_named(self):
         quantised = Tensor("q\x1b", "q4_0", (32,), bytes(18))
         source = self.sample("m.gguf", sample_tensors() + [quantised], "gguf")

@@ -84,7 +84,7 @@ class Incomplete(FetchTestCase):
         for argv in (["info"], ["verify"], ["stats"]):
             done = run(*argv, self.path("model"))
             self.assertEqual(done.returncode, 5, done)
-            self.assertIn(f"1 of 2 shards; missing {shard}", done.stderr)
+            self.assertIn(f"1 of 2 shards is missing: {shard}", done.stderr)
 
 
 @needs("nginx")

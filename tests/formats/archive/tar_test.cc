@@ -120,7 +120,7 @@ TEST(Tar, SingleZeroBlockBeforeDataMakesTheArchiveIncomplete) {
   Model model;
   std::move(archive.warnings).move_to(model);
   EXPECT_THAT(to_sentence(completeness_of(model)),
-              StartsWith("1 file is missing: at byte 1024, after 1 members: a single block of zeros, and "));
+              StartsWith("1 file cannot be read: at byte 1024, after 1 members: a single block of zeros, and "));
   const std::string whole = TarBuilder().file("a", "1").build();
   EXPECT_THAT(warnings_of(whole + whole), IsEmpty());
   EXPECT_THAT(warnings_of(whole + "signature"), IsEmpty());

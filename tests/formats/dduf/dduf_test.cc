@@ -66,13 +66,13 @@ TEST(Dduf, MissingShardsAndFoldersMakeItIncomplete) {
                  {"vae/m.safetensors.index.json",
                   R"({"weight_map": {"a": "m-00001-of-00002.safetensors", "b": "m-00002-of-00002.safetensors"}})"}});
   EXPECT_EQ(to_sentence(completeness_of(shards)),
-            "1 of 3 tensors cannot be read: 1 of 2 shards; missing vae/m-00002-of-00002.safetensors");
+            "1 of 3 tensors cannot be read: 1 of 2 shards is missing: vae/m-00002-of-00002.safetensors");
   const auto pipeline = [](const char* component) {
     return to_sentence(completeness_of(read_with(
         {{"model_index.json", fmt::format(R"({{"_class_name": "P", "vae": ["d", "V"], "unet": {}}})", component)}})));
   };
   EXPECT_EQ(pipeline(R"(["d", "U"])"),
-            "1 file is missing: dduf: \"unet\": a folder that is in model_index.json is missing");
+            "1 file cannot be read: dduf: \"unet\": a folder that is in model_index.json is missing");
   EXPECT_EQ(pipeline("[null, null]"), "");
   EXPECT_EQ(pipeline(R"(["transformers", "CLIPTokenizer"])"), "") << "it has no weights";
 }

@@ -80,7 +80,7 @@ TEST(GgufSplit, ShowsPresentShardsAndReportsMissingOnes) {
   EXPECT_THAT(listing(*model), ElementsAre("a int8 I8 [1] 1", "b int8 I8 [1] 2"));
   EXPECT_EQ(model->version, "3");
   EXPECT_EQ(model->parts.size(), 2u);
-  EXPECT_THAT(model->warnings, ElementsAre("2 of 3 shards; missing m-00001-of-00003.gguf"));
+  EXPECT_THAT(model->warnings, ElementsAre("1 of 3 shards is missing: m-00001-of-00003.gguf"));
 }
 
 TEST(GgufSplit, CorruptShardIsLeftOut) {

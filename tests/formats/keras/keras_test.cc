@@ -114,7 +114,7 @@ TEST(KerasSharded, MissingAndDamagedFilesAreWarnings) {
                                         {{"a.h5", shard_with("a")}, {"d.h5", "no HDF5"}}));
   EXPECT_THAT(listing(model), ElementsAre("a int8 H5T_STD_I8LE [1] a"));
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("\"d.h5\": hdf5: no signature"),
-                                          HasSubstr("2 of 4 shards; missing b.h5 and 1 more"),
+                                          HasSubstr("2 of 4 shards are missing: b.h5 and 1 more"),
                                           HasSubstr("shard \"../c.h5\": missing")));
 }
 

@@ -63,7 +63,7 @@ TEST(Paddle, FilesThatAreCutBehindATensorLackTheOthersOfTheProgram) {
       lack(program({variable("w"), variable("b"), variable("c"), variable("d")})),
       "1 of 4 tensors cannot be read: \"m.pdmodel\" names 4 parameters, the file has 3; they are shown without names");
   EXPECT_EQ(lack(program({variable("w"), variable("b")})), "");
-  EXPECT_THAT(lack("\x0A\x7F"), HasSubstr("1 file is missing: \"m.pdmodel\""));
+  EXPECT_THAT(lack("\x0A\x7F"), HasSubstr("1 file cannot be read: \"m.pdmodel\""));
 }
 
 TEST(Paddle, ProgramInJsonHasNames) {

@@ -53,7 +53,7 @@ TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
   const auto sentence = [](const std::string& text, const Files& shards) {
     return to_sentence(completeness_of(read_well(text, shards)));
   };
-  const std::string lacks = "1 file is missing: shard \"" + b + "\": not in the weight_map; its tensors are missing";
+  const std::string lacks = "1 file cannot be read: shard \"" + b + "\": not in the weight_map; its tensors are missing";
   EXPECT_EQ(sentence(index, {{a, shard("a")}, {b, shard("b")}}), lacks);
   EXPECT_EQ(sentence(R"({"weight_map": {}})", {{b, shard("b")}}), lacks);
   // The model may be meant to be smaller; other models are beside it.
@@ -108,9 +108,9 @@ TEST(SafetensorsIndex, IncompleteShardsBesideAStaleIndexAreIncomplete) {
                                         {"model-00003-of-00003.safetensors", std::string(600, '\0')}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
   EXPECT_EQ(to_sentence(completeness_of(model)),
-            "2 files are missing: shard \"model-00003-of-00003.safetensors\": only "
-            "zero bytes: a download that was interrupted or preallocated; its "
-            "tensors are missing");
+            "2 files cannot be read: shard \"model-00003-of-00003.safetensors\": only zero bytes: a download that was "
+            "interrupted or preallocated; its tensors are missing; 1 of 3 shards is missing: "
+            "model-00002-of-00003.safetensors");
 }
 
 TEST(SafetensorsIndex, MergesShardsIntoOneModel) {
@@ -208,7 +208,7 @@ TEST(SafetensorsIndex, MetadataKeyOfOwnFieldsIsKept) {
 TEST(SafetensorsIndex, MissingShardIsSkippedWithWarning) {
   const Model model = read_well(R"({"weight_map":{"a":"1","b":"2","c":"2"}})", {{"1", shard("a")}});
   EXPECT_THAT(listing(model), ElementsAre(":a a"));
-  EXPECT_THAT(model.warnings, ElementsAre("1 of 2 shards; missing 2; 2 tensors are missing"));
+  EXPECT_THAT(model.warnings, ElementsAre("1 of 2 shards is missing: 2; 2 tensors are missing"));
 }
 
 TEST(SafetensorsIndex, CorruptShardIsSkippedWithWarning) {
@@ -279,7 +279,7 @@ TEST(SafetensorsIndex, OpensOnlyFilesOfItsFolder) {
     const std::string index = fmt::format("{}{}{}", R"({"weight_map":{"a":")", name, R"(","b":"2"}})");
     const Model model = read_well(index, {{"1", shard("a")}, {"2", shard("b")}});
     EXPECT_THAT(listing(model), ElementsAre(":b b")) << name;
-    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("1 of 2 shards; missing "))) << name;
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("1 of 2 shards is missing: "))) << name;
   }
 }
 

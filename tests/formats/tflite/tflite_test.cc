@@ -92,7 +92,7 @@ TEST(Tflite, CutAssociatedFilesMakeTheModelIncomplete) {
   const std::string whole = small_tflite();
   for (size_t size = whole.find("PK\3\4") + 4; size < whole.size(); ++size)
     EXPECT_EQ(to_sentence(completeness_of(read_well(whole.substr(0, size), {{"weights.bin", "0123"}}))),
-              "1 file is missing: associated files: the zip behind the model has no end")
+              "1 file cannot be read: associated files: the zip behind the model has no end")
         << size;
 }
 

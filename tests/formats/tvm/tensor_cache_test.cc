@@ -145,7 +145,7 @@ TEST(TensorCache, TensorsOfMissingShardAreRefused) {
       {cache_shard("0.bin", 8, kTwo), cache_shard("1.bin", 1, {cache_tensor("c", "[1]", "int8", "raw", 1, 0)})});
   const Model model = read_well(index, {{"1.bin", "c"}});
   EXPECT_THAT(listing(model), ElementsAre("a int8 int8 [4] refused", "b int8 int8 [4] refused", "c int8 int8 [1] c"));
-  EXPECT_THAT(model.warnings, ElementsAre("1 of 2 shards; missing 0.bin; 2 tensors are refused"));
+  EXPECT_THAT(model.warnings, ElementsAre("1 of 2 shards is missing: 0.bin; 2 tensors are refused"));
   EXPECT_THAT(paths_of(model), ElementsAre("tensor-cache.json", "1.bin"));
 }
 
