@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/console/suggestions.h"
-#include "cli/models_below.h"
+#include "cli/inspect/models_below.h"
 #include "cli/sandbox/sandbox.h"
 #include "formats/one_model.h"
 #include "fs/source_tree.h"

@@ -150,10 +150,14 @@ void order(std::vector<stats::TensorFigures>& tensors, const StatsArguments& arg
     tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), tensors.end());
 }
 
-// What the models lack was reported.
-void fail_without_tensors(const std::vector<compare::TensorPlace>& selected, const std::string& source,
-                          Outcome& outcome) {
-  if (selected.empty() && outcome.status() == Exit::ok)
+// What the models lack; that they have no tensors, if that is all.
+void report_lacks(const std::vector<compare::FoundModel>& models, bool are_empty, const StatsArguments& arguments,
+                  Outcome& outcome) {
+  const std::string source = printable_source(arguments.input.source);
+  if (arguments.patterns.empty())
+    for (const compare::FoundModel& found : models) outcome.check(*found.model, join_path(source, found.path));
+  if (const auto reason = reason_of_incomplete(models, arguments.patterns)) outcome.fail(*reason);
+  if (are_empty && outcome.status() == Exit::ok)
     outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
 }
 
@@ -182,10 +186,7 @@ Exit run_stats(StatsArguments& arguments) {
   auto figures = compute_figures(*models, *selected, options);
   bar.clear();
   if (!figures) return report_error(figures.error());
-  if (arguments.patterns.empty())
-    for (const compare::FoundModel& found : *models) outcome.check(*found.model, join_path(source, found.path));
-  if (const auto reason = reason_of_incomplete(*models, arguments.patterns)) outcome.fail(*reason);
-  fail_without_tensors(*selected, source, outcome);
+  report_lacks(*models, selected->empty(), arguments, outcome);
   report_failures(figures->tensors, *models, *selected, arguments.patterns.empty(), outcome);
   report_channels(figures->tensors, arguments, outcome);
   // A table in a pipe has no place for them.

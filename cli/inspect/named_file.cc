@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cli/console/suggestions.h"
 #include "cli/console/words.h"
-#include "cli/models_below.h"
+#include "cli/inspect/models_below.h"
 #include "formats/completeness.h"
 #include "fs/names.h"
 #include "fs/source_tree.h"

@@ -103,6 +103,23 @@ void describe_files(Work& work) {
       if (const Number number = number_of(*steps); number && *number < kMaxEpochs) out.training_steps = number;
 }
 
+// Adds the tensors of each component up. `components` are sorted.
+void add_up_components(const Model& model, const std::vector<Counted>& counted, std::vector<Component>& components) {
+  const TensorList& tensors = model.tensors;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    const std::string_view directory = name.substr(0, std::min(name.find('/'), name.size()));
+    const auto component = std::ranges::lower_bound(components, directory, {}, &Component::name);
+    if (component == components.end() || component->name != directory) continue;
+    if (counted[i].role == Role::parameter)
+      component->parameters = counted[i].is_known ? sum(component->parameters, counted[i].elements) : std::nullopt;
+    component->bytes = sum(component->bytes, listed_bytes(tensors, i)).value_or(0);
+  }
+  // The component that a missing file is of is not known.
+  if (may_lack_tensors(model))
+    for (Component& component : components) component.parameters = std::nullopt;
+}
+
 // A pipeline: what each directory of tensors has.
 void describe_pipeline(Work& work, const std::vector<Counted>& counted) {
   Summary& out = work.out;
@@ -123,18 +140,7 @@ void describe_pipeline(Work& work, const std::vector<Counted>& counted) {
         component.class_name = name->substr(0, kMaxName);
   }
   std::ranges::sort(out.components, {}, &Component::name);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string_view name = tensors.name(i);
-    const std::string_view directory = name.substr(0, std::min(name.find('/'), name.size()));
-    const auto component = std::ranges::lower_bound(out.components, directory, {}, &Component::name);
-    if (component == out.components.end() || component->name != directory) continue;
-    if (counted[i].role == Role::parameter)
-      component->parameters = counted[i].is_known ? sum(component->parameters, counted[i].elements) : std::nullopt;
-    component->bytes = sum(component->bytes, listed_bytes(tensors, i)).value_or(0);
-  }
-  // The component that a missing file is of is not known.
-  if (may_lack_tensors(work.model))
-    for (Component& component : out.components) component.parameters = std::nullopt;
+  add_up_components(work.model, counted, out.components);
 }
 
 // What an embedding model makes of the tokens (sentence-transformers).

@@ -462,7 +462,8 @@ class Causes(TestCase):
                        ("cut", 5, "ends 196 bytes early"), ("unreadable", 1, "Permission denied"))
 
     def test_split_gguf(self):
-        self.check_all(split, ("missing", 5, "1 of 2 shards is missing: model-00002-of-00002.gguf"), ("empty", 5, "model-00002-of-00002.gguf"),
+        self.check_all(split, ("missing", 5, "1 of 2 shards is missing: model-00002-of-00002.gguf"),
+                       ("empty", 5, "model-00002-of-00002.gguf"),
                        ("cut", 5, "ends 240 bytes early"), ("unreadable", 1, "Permission denied"),
                        ("directory", 1, "not a regular file"))
 
@@ -504,14 +505,18 @@ class Causes(TestCase):
             self.assertIn(sentence, done.stderr)
 
     def test_store_of_one_model_is_that_model(self):
-        store, _ = store_of_one(self.tmp)
-        whole = subprocess.run([WEIGHTFS, "cat", store, "l.2.w"], capture_output=True)
-        self.assertEqual((whole.returncode, whole.stdout), (0, LAYERS[2].data), whole.stderr)
+        files = stores.Store(self.path("store"))
+        files.put_package("tiny/latest", stores.tiny(self.tmp, LAYERS))
+        store = self.path("store")
+        sources = [store]
         for form in ("safetensors", "npy", "dir"):
-            done = run("export", "--to", form, store, self.path(form))
+            sources.append(self.path(form))
+            done = run("export", "--to", form, store, sources[-1])
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(run("cat", self.path(form), "l.2.w").returncode, 0)
-        stores.Store(store).put_package("other/latest", stores.tiny(self.tmp, LAYERS[:1]))
+        for source in sources:
+            whole = subprocess.run([WEIGHTFS, "cat", source, "l.2.w"], capture_output=True)
+            self.assertEqual((whole.returncode, whole.stdout), (0, LAYERS[2].data), whole.stderr)
+        files.put_package("other/latest", stores.tiny(self.tmp, LAYERS[:1]))
         done = run("export", store, self.path("m.npz"))
         self.assertEqual(done.returncode, 4)
         self.assertIn("several models: registry.ollama.ai/library/other/latest, registry.ollama.ai/library/tiny/latest; name one",

@@ -77,7 +77,8 @@ Incomplete = table("Incomplete", (
          ["1 of 3 shards is missing: " + SHARD(2, "gguf"), "ends 40 bytes early"], **SUMS),
     info("checkpoint-missing", incomplete(write_torch, "bin", missing=2), 5, [SHARD(2, "bin")], **SUMS),
     Case("table-has-no-number", in_directory, ("info", SOURCE), 5, shows=["\tINCOMPLETE: 2 of 3 tensors\t\t\t\n"]),
-    Case("screen-says-why", incomplete(INDEXED, "safetensors", missing=2), ("info", SOURCE), 5, shows=["  parameters   " + UNKNOWN]),
+    Case("screen-says-why", incomplete(INDEXED, "safetensors", missing=2), ("info", SOURCE), 5,
+         shows=["  parameters   " + UNKNOWN]),
 ))
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "cli/models_below.h"
+#include "cli/inspect/models_below.h"
 
 #include <fmt/core.h>
 
