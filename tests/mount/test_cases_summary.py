@@ -269,6 +269,8 @@ TrainingCheckpoints = table("TrainingCheckpoints", (
     info("of-averaged-model-of-ddp", checkpoint(
         state_dict={f"module.{name}": shape for name, shape in MODEL.items()},
         avg_model={f"module.module.{name}": shape for name, shape in MODEL.items()}), parameters=4800),
+    info("scalar-beside-a-module-named-optimizer", checkpoint(**{**MODEL, "optimizer_net.weight": (8, 8), "logit_scale": ()}),
+         parameters=4865),
     info("module-named-avg", checkpoint(**{"avg.weight": (64,), "norm.weight": (64,), "avg_pool.weight": (64,)}), parameters=192),
     info("state-as-a-name-of-a-model", checkpoint(state=MODEL), parameters=4800, optimizer_elements=ABSENT),
 ))
@@ -398,6 +400,16 @@ GgufCaches = table("GgufCaches", (
     info("chunks-of-llama4", llama4(), kv_cache__bytes_per_token=1024, kv_cache__bytes_at_context=128 * (2 * (1 << 20) + 6 * 8192)),
     info("chunks-that-are-stated", llama4(chunk_size=1024), kv_cache__bytes_at_context=128 * (2 * (1 << 20) + 6 * 1024)),
     info("no-chunks", llama4(sliding_window=0), kv_cache__bytes_at_context=1024 << 20),
+))
+
+def unknown_type(tmp):
+    containers.DTYPES["unknown"] = containers.DType("F5_E9")
+    WIDTHS["unknown"] = 1
+    return layer(("weight", "unknown", 8, 8), ("bias", "float32", 8))(tmp)
+
+
+UnknownTypes = table("UnknownTypes", (
+    info("matrix-of-an-unknown-type", unknown_type, parameters=ABSENT, buffer_elements=ABSENT, shows=[UNKNOWN]),
 ))
 
 GgufParameters = table("GgufParameters", (

@@ -118,7 +118,9 @@ bool is_named_as_index(std::string_view last) {
 bool may_be_packed(const TensorList& tensors, size_t i) {
   static constexpr auto kTypes =
       std::to_array<std::string_view>({"int8", "uint8", "int16", "uint16", "int32", "uint32"});
-  if (tensors.shape(i).size() < 2 || !is_in(tensors.dtype(i)->name, kTypes)) return false;
+  const DType* const dtype = tensors.dtype(i);
+  const bool may_be = dtype == &kUnknownDType || is_in(dtype->name, kTypes);
+  if (tensors.shape(i).size() < 2 || !may_be) return false;
   const std::string_view last = last_component(tensors.name(i));
   return is_named_as_weight(last) || !is_named_as_index(last);
 }

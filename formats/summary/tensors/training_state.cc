@@ -202,21 +202,21 @@ bool is_named_as_progress(std::string_view name) {
   return name.starts_with("best_") || is_in(name, kNames);
 }
 
-// Whether the first object of a name is one of a checkpoint, not of a module: "model_state_dict".
-bool is_in_state_dict(std::string_view name) {
+// Whether the first object of a name is one of a checkpoint, not of a module: "model_state_dict", an optimizer.
+bool is_in_checkpoint(std::string_view name, Role role) {
   const std::string_view first = next_component(name);
-  return !name.empty() && (first.ends_with("state_dict") || names_an_optimizer(first));
+  return !name.empty() && (first.ends_with("state_dict") || (role == Role::state && names_an_optimizer(first)));
 }
 
 }  // namespace
 
 void find_trainer_state(const TensorList& tensors, std::vector<Counted>& counted) {
   std::set<std::string_view> optimized;  // objects with what an optimizer or a GradScaler keeps
-  bool has_state_dict = false, has_others = false;
+  bool is_checkpoint = false, has_others = false;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string_view name = tensors.name(i);
     if (is_in(last_component(name), kOwnSlots)) optimized.insert(parent_of(name));
-    has_state_dict = has_state_dict || is_in_state_dict(name);
+    is_checkpoint = is_checkpoint || is_in_checkpoint(name, counted[i].role);
     has_others = has_others || (counted[i].role == Role::parameter && !is_in_list_of_copies(name));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -226,7 +226,7 @@ void find_trainer_state(const TensorList& tensors, std::vector<Counted>& counted
     const bool is_numbered =
         is_number(last_component(parent)) && last_component(parent_of(parent)) == "state" && is_in(last, kSlots);
     const bool is_progress =
-        tensors.shape(i).empty() && parent.empty() && (has_state_dict || is_named_as_progress(name));
+        tensors.shape(i).empty() && parent.empty() && (is_checkpoint || is_named_as_progress(name));
     const bool is_copy = has_others && is_in_list_of_copies(name);
     if (is_slot || is_numbered || is_progress || is_copy) counted[i].role = Role::state;
   }

@@ -161,5 +161,26 @@ TEST(Overflows, NumbersThatAreReadAgainAreCountedOnce) {
   EXPECT_EQ(one->counts().numbers, 1U);
 }
 
+// semantics 26.9
+TEST(Overflows, Float64ThatIsTooLargeForFloat32IsCountedInPieces) {
+  constexpr double kHalfway = 0x1.ffffffp127;  // between the largest float32 and 2^128
+  std::vector<double> numbers(30'000, 1);
+  numbers[5] = kHalfway;
+  numbers[6] = std::nextafter(kHalfway, 0);
+  numbers[7] = kInfinity;
+  numbers[8] = std::nan("");
+  numbers[20'000] = -1e39;
+  numbers[29'999] = 1e300;
+  Model model;
+  model.tensors.push_back(tensor_of("w", dtype_named("float64"), numbers));
+  const auto overflows = std::make_shared<Overflows>();
+  const SourcePtr values = converted(model, 0, kFloat32, overflows);
+  for (const size_t piece : {1001U, 4096U, 1U << 20U})
+    for (uint64_t at = 0; at < values->size(); at += piece)
+      ASSERT_TRUE(read_text(*values, at, std::min<uint64_t>(piece, values->size() - at)));
+  EXPECT_EQ(overflows->counts().numbers, 3U);
+  EXPECT_EQ(overflows->counts().tensors, 1U);
+}
+
 }  // namespace
 }  // namespace weightfs::converted_test
