@@ -31,7 +31,8 @@ struct Completeness {
 Completeness completeness_of(const Model& model);
 
 /// Whether the model may have tensors that are not in its list: those of files that are missing or cannot be read. How
-/// many parameters it has is not known then. Refused tensors are in the list.
+/// many parameters it has is not known then. Refused tensors are in the list. A file in Lacks::lost has no others than
+/// those that are told of it: none, if it has the data of tensors in the list, or is none of tensors.
 bool may_lack_tensors(const Model& model);
 
 /// Why the model does not have a tensor of this name: the reason of the file that it is in by an index, or may be in.

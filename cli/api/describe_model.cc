@@ -109,7 +109,7 @@ List blocks_of(const OpenModel& of) {
     out.emplace_back(map_of({{"name", block.path},
                              {"members", block.members},
                              {"tensors", block.tensors},
-                             {"parameters", block.parameters},
+                             {"parameters", block.unknown > 0 ? Value() : Value(block.parameters)},
                              {"bytes", block.bytes},
                              {"share", share},
                              {"types", types},
