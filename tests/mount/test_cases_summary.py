@@ -257,6 +257,8 @@ TrainingCheckpoints = table("TrainingCheckpoints", (
          optimizer_elements=9600),
     info("scalars-of-a-trainer", checkpoint(state_dict=MODEL, best_acc1=(), anything=(), optimizer=ADAM), parameters=4800),
     info("scalars-beside-a-model", checkpoint(model=MODEL, best_loss=(), epoch=(), logit_scale=()), parameters=4801),
+    info("scalars-in-an-object", checkpoint(model=MODEL, metrics={"acc": (), "loss": ()}, temperature={"scale": ()}),
+         parameters=4801),
     info("scalar-of-a-model", checkpoint(**{**MODEL, "logit_scale": ()}), parameters=4801, optimizer_elements=ABSENT),
     info("optimizer-under-any-name", checkpoint(net=MODEL, opt={"state": {
         str(i): {"step": (), "exp_avg": shape, "exp_avg_sq": shape} for i, shape in enumerate(MODEL.values())}},

@@ -208,27 +208,46 @@ bool is_in_checkpoint(std::string_view name, Role role) {
   return !name.empty() && (first.ends_with("state_dict") || (role == Role::state && names_an_optimizer(first)));
 }
 
+// What a checkpoint has beside the weights.
+struct Checkpoint {
+  std::set<std::string_view> optimized;    // objects with what an optimizer or a GradScaler keeps
+  std::set<std::string_view> with_arrays;  // first objects with more than single numbers
+  bool is_sure = false;                    // it has a state_dict, or the state of an optimizer
+  bool has_weights = false;                // other parameters than lists of copies
+
+  Checkpoint(const TensorList& tensors, const std::vector<Counted>& counted) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      std::string_view left = tensors.name(i);
+      if (is_in(last_component(left), kOwnSlots)) optimized.insert(parent_of(left));
+      is_sure = is_sure || is_in_checkpoint(left, counted[i].role);
+      has_weights = has_weights || (counted[i].role == Role::parameter && !is_in_list_of_copies(left));
+      if (!tensors.shape(i).empty()) with_arrays.insert(next_component(left));
+    }
+  }
+
+  // A single number of a trainer, at the top or in an object of them: "best_acc1", "metrics.loss".
+  bool is_progress(std::string_view name) const {
+    std::string_view left = name;
+    const std::string_view first = next_component(left);
+    return (left.empty() || !with_arrays.contains(first)) && (is_sure || is_named_as_progress(last_component(name)));
+  }
+};
+
 }  // namespace
 
 void find_trainer_state(const TensorList& tensors, std::vector<Counted>& counted) {
-  std::set<std::string_view> optimized;  // objects with what an optimizer or a GradScaler keeps
-  bool is_checkpoint = false, has_others = false;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string_view name = tensors.name(i);
-    if (is_in(last_component(name), kOwnSlots)) optimized.insert(parent_of(name));
-    is_checkpoint = is_checkpoint || is_in_checkpoint(name, counted[i].role);
-    has_others = has_others || (counted[i].role == Role::parameter && !is_in_list_of_copies(name));
-  }
+  const Checkpoint checkpoint(tensors, counted);
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (counted[i].role != Role::parameter) continue;
     const std::string_view name = tensors.name(i), parent = parent_of(name), last = last_component(name);
-    const bool is_slot = optimized.contains(parent) && (tensors.shape(i).empty() || is_in(last, kSlots));
+    const bool is_number_alone = tensors.shape(i).empty();
+    const bool is_slot =
+        !parent.empty() && checkpoint.optimized.contains(parent) && (is_number_alone || is_in(last, kSlots));
     const bool is_numbered =
         is_number(last_component(parent)) && last_component(parent_of(parent)) == "state" && is_in(last, kSlots);
-    const bool is_progress =
-        tensors.shape(i).empty() && parent.empty() && (is_checkpoint || is_named_as_progress(name));
-    const bool is_copy = has_others && is_in_list_of_copies(name);
-    if (is_slot || is_numbered || is_progress || is_copy) counted[i].role = Role::state;
+    const bool is_copy = checkpoint.has_weights && is_in_list_of_copies(name);
+    if (is_slot || is_numbered || is_copy || (is_number_alone && checkpoint.is_progress(name)))
+      counted[i].role = Role::state;
   }
 }
 
