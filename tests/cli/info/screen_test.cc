@@ -420,8 +420,8 @@ TEST(Screen, MissingShardsMakeItIncomplete) {
   Summarised model = test::qwen3_summary();
   Lacks& lacks = model.model.lacks.edit();
   lacks.files = 1;
-  lacks.by_code[static_cast<size_t>(Code::not_found)] = {
-      1, "1 of 16 shards is missing: model-00003-of-00016.safetensors"};
+  lacks.by_code[static_cast<size_t>(Code::not_found)] = {1,
+                                                         "1 of 16 shards is missing: model-00003-of-00016.safetensors"};
   EXPECT_THAT(screen(model), HasSubstr("\nINCOMPLETE: 1 of 16 shards is missing: "
                                        "model-00003-of-00016.safetensors\nlanguage model"));
 }
