@@ -185,8 +185,9 @@ TEST(OneModel, MissingFoldersOfAPipelineMakeItIncomplete) {
                                 "safety_checker": [null, null], "scheduler": ["diffusers", "PNDMScheduler"]})";
   Files files{{"model_index.json", index}, {"unet/m.safetensors", ""}};
   const std::string no_weights = "model_index.json lists the folder \"scheduler\": missing";
-  EXPECT_THAT(problems_of(files), ElementsAre("1 file cannot be read: model_index.json lists the folder \"vae\": missing",
-                                              no_weights, "model_index.json lists the folder \"vae\": missing"));
+  EXPECT_THAT(problems_of(files),
+              ElementsAre("1 file cannot be read: model_index.json lists the folder \"vae\": missing", no_weights,
+                          "model_index.json lists the folder \"vae\": missing"));
   files["vae/config.json"] = "{}";
   EXPECT_THAT(problems_of(files), ElementsAre("", no_weights));
   // diffusers loads it from the directory itself.
@@ -200,7 +201,8 @@ TEST(OneModel, MissingFoldersOfModulesMakeTheModelIncomplete) {
                                   {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
                                   {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])";
   Files files{{"modules.json", modules}, {"model.safetensors", ""}};
-  EXPECT_THAT(problems_of(files).front(), "1 file cannot be read: modules.json lists the folder \"1_Pooling\": missing");
+  EXPECT_THAT(problems_of(files).front(),
+              "1 file cannot be read: modules.json lists the folder \"1_Pooling\": missing");
   files["1_Pooling/config.json"] = "{}";
   EXPECT_THAT(problems_of(files), ElementsAre("")) << "Normalize has no files";
   files["modules.json"] = "[";

@@ -79,9 +79,10 @@ TEST(Pt2, WeightsWithoutTheirConfigAreMissing) {
     zip.stored("m/data/weights/" + file, "abcd");
     return to_sentence(completeness_of(read_well(zip.build())));
   };
-  EXPECT_EQ(sentence("weight_0"),
-            "1 file cannot be read: m/data/weights/NAME_weights_config.json: missing, and with it the names of 1 files of "
-            "weights");
+  EXPECT_EQ(
+      sentence("weight_0"),
+      "1 file cannot be read: m/data/weights/NAME_weights_config.json: missing, and with it the names of 1 files of "
+      "weights");
   EXPECT_EQ(sentence("other"), "");
   EXPECT_TRUE(completeness_of(read_well(small_pt2())).is_complete());
 }

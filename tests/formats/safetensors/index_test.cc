@@ -53,7 +53,8 @@ TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
   const auto sentence = [](const std::string& text, const Files& shards) {
     return to_sentence(completeness_of(read_well(text, shards)));
   };
-  const std::string lacks = "1 file cannot be read: shard \"" + b + "\": not in the weight_map; its tensors are missing";
+  const std::string lacks =
+      "1 file cannot be read: shard \"" + b + "\": not in the weight_map; its tensors are missing";
   EXPECT_EQ(sentence(index, {{a, shard("a")}, {b, shard("b")}}), lacks);
   EXPECT_EQ(sentence(R"({"weight_map": {}})", {{b, shard("b")}}), lacks);
   // The model may be meant to be smaller; other models are beside it.
