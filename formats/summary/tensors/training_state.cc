@@ -183,11 +183,6 @@ void find_averages(const TensorList& tensors, std::vector<Counted>& counted) {
 
 namespace {
 
-std::string_view parent_of(std::string_view name) {
-  const std::string_view last = last_component(name);
-  return name.substr(0, name.size() - std::min(name.size(), last.size() + 1));
-}
-
 // The copy of torch_ema and diffusers: "ema.shadow_params.3".
 bool is_in_list_of_copies(std::string_view name) {
   static constexpr auto kLists = std::to_array<std::string_view>({"collected_params", "shadow_params"});
