@@ -1,7 +1,5 @@
 #include "cli/service/inherited.h"
 
-#include <systemd/sd-daemon.h>
-
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "cli/process/child_process.h"
+#include "cli/service/notify.h"
 
 namespace weightfs::service {
 namespace {
@@ -19,21 +18,20 @@ std::optional<int> number_at_begin(std::string_view text) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-std::vector<int> named_descriptors(int argc, const char* const* argv) {
-  std::vector<int> named;
+std::vector<int> kept_descriptors(int argc, const char* const* argv) {
+  std::vector<int> kept = passed_descriptors();
   for (int i = 1; i < argc; ++i)
     for (const std::string_view directory : {"/dev/fd/", "/proc/self/fd/"}) {
       const std::string_view argument = argv[i];
       const size_t at = argument.find(directory);
       if (at == argument.npos) continue;
-      if (const auto number = number_at_begin(argument.substr(at + directory.size()))) named.push_back(*number);
+      if (const auto number = number_at_begin(argument.substr(at + directory.size()))) kept.push_back(*number);
     }
-  for (int i = 0, passed = ::sd_listen_fds(0); i < passed; ++i) named.push_back(SD_LISTEN_FDS_START + i);
-  return named;
+  return kept;
 }
 
 }  // namespace
 
-void close_inherited_descriptors(int argc, const char* const* argv) { close_all_but(named_descriptors(argc, argv)); }
+void close_inherited_descriptors(int argc, const char* const* argv) { close_all_but(kept_descriptors(argc, argv)); }
 
 }  // namespace weightfs::service

@@ -46,6 +46,12 @@ void forget_descriptor(const std::string& name) {
   wait_for_manager();
 }
 
+std::vector<int> passed_descriptors() {
+  std::vector<int> passed;
+  for (int i = 0, count = ::sd_listen_fds(0); i < count; ++i) passed.push_back(SD_LISTEN_FDS_START + i);
+  return passed;
+}
+
 std::optional<int> kept_descriptor(const std::string& name) {
   char** names = nullptr;
   const int count = ::sd_listen_fds_with_names(1, &names);

@@ -24,6 +24,9 @@ Result<void> keep_descriptor(int descriptor, const std::string& name);
 /// Removes the descriptor stored under `name`, if any, and returns when that is done.
 void forget_descriptor(const std::string& name);
 
+/// All descriptors that the service manager passed to this process, which stay for the next three functions.
+std::vector<int> passed_descriptors();
+
 /// The descriptor stored under `name` and passed to this process, if any. Closes all other passed descriptors. To be
 /// called once.
 std::optional<int> kept_descriptor(const std::string& name);
