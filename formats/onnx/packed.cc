@@ -134,6 +134,42 @@ PackedWeight weight_of(const Operator& row, const PackingAttributes& stated, con
   return out;
 }
 
+// Finds the tensor that a value of a graph is, or has its elements of.
+class Values {
+ public:
+  Values(const TensorList& tensors, const std::vector<PackedWeights::Step>& steps) : names_(tensors) {
+    for (const PackedWeights::Step& step : steps) steps_.push_back(&step);
+    std::ranges::stable_sort(steps_, {}, &key);
+  }
+
+  std::optional<size_t> tensor(std::string_view scope, std::string_view name) const {
+    for (int left = kMaxSteps; left > 0 && !name.empty(); --left) {
+      if (const auto found = names_.find(scope, name)) return found;
+      const PackedWeights::Step* const before = step(scope, name);
+      if (before == nullptr) break;
+      scope = before->scope;
+      name = before->input;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static std::pair<std::string_view, std::string_view> key(const PackedWeights::Step* step) {
+    return {step->scope, step->output};
+  }
+
+  const PackedWeights::Step* step(std::string_view scope, std::string_view name) const {
+    for (const std::string_view where : {scope, std::string_view()}) {
+      const auto at = std::ranges::lower_bound(steps_, std::pair(where, name), {}, &key);
+      if (at != steps_.end() && key(*at) == std::pair(where, name)) return *at;
+    }
+    return nullptr;
+  }
+
+  Names names_;
+  std::vector<const PackedWeights::Step*> steps_;
+};
+
 }  // namespace
 
 bool may_use_packed_weights(std::string_view op_type) { return row_of(op_type) != kNone || is_step(op_type); }
@@ -144,40 +180,6 @@ void set_attribute(std::string_view name, uint64_t value, PackingAttributes& out
   if (name == "bits" || name == "expert_weight_bits") out.bits = value;
   if (name == "block_size") out.block_size = value;
 }
-
-// Finds the tensor that a value of a graph is, or has its elements of.
-class PackedWeights::Values {
- public:
-  Values(const TensorList& tensors, const std::vector<Step>& steps) : names_(tensors) {
-    for (const Step& step : steps) steps_.push_back(&step);
-    std::ranges::stable_sort(steps_, {}, &key);
-  }
-
-  std::optional<size_t> tensor(std::string_view scope, std::string_view name) const {
-    for (int left = kMaxSteps; left > 0 && !name.empty(); --left) {
-      if (const auto found = names_.find(scope, name)) return found;
-      const Step* const before = step(scope, name);
-      if (before == nullptr) break;
-      scope = before->scope;
-      name = before->input;
-    }
-    return std::nullopt;
-  }
-
- private:
-  static std::pair<std::string_view, std::string_view> key(const Step* step) { return {step->scope, step->output}; }
-
-  const Step* step(std::string_view scope, std::string_view name) const {
-    for (const std::string_view where : {scope, std::string_view()}) {
-      const auto at = std::ranges::lower_bound(steps_, std::pair(where, name), {}, &key);
-      if (at != steps_.end() && key(*at) == std::pair(where, name)) return *at;
-    }
-    return nullptr;
-  }
-
-  Names names_;
-  std::vector<const Step*> steps_;
-};
 
 Result<void> PackedWeights::add(Node node, Budget& budget) {
   uint64_t size = node.scope.size();

@@ -38,6 +38,11 @@ class PackedWeights {
     PackingAttributes attributes;
   };
 
+  /// A value that has elements of another one, such as the rows that Gather selects.
+  struct Step {
+    std::string scope, output, input;
+  };
+
   /// Adds a node. Fails as the budget does.
   Result<void> add(Node node, Budget& budget);
 
@@ -45,16 +50,11 @@ class PackedWeights {
   void finish(Model& out);
 
  private:
-  class Values;
   struct Use {
     size_t row;  // in the table of operators
     std::vector<std::string> inputs;
     std::string scope;
     PackingAttributes attributes;
-  };
-  // A value that has elements of another one, such as the rows that Gather selects.
-  struct Step {
-    std::string scope, output, input;
   };
   std::vector<Use> uses_;
   std::vector<Step> steps_;
