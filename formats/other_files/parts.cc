@@ -18,8 +18,8 @@ constexpr std::string_view kSeparators = "-_. ";
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
 
-constexpr std::array<std::string_view, 8> kModels = {".gguf", ".safetensors", ".bin",  ".pt",
-                                                     ".pth",  ".ckpt",        ".onnx", ".llamafile"};
+constexpr std::array<std::string_view, 8> kModelSuffixes = {".gguf", ".safetensors", ".bin",  ".pt",
+                                                            ".pth",  ".ckpt",        ".onnx", ".llamafile"};
 
 // The count at the end of a text: "part_1_of_2", "1of2", "split-a", "001". Offsets are in the text.
 struct Count {
@@ -114,7 +114,7 @@ std::optional<Name> count_before(std::string_view name, std::string_view model) 
 }
 
 std::optional<Name> find_count(const std::string& lower) {
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : kModelSuffixes) {
     if (const auto name = count_before(lower, model)) return name;
     if (const auto name = count_behind(lower, model)) return name;
   }
