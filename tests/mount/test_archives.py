@@ -183,7 +183,7 @@ class Files(ArchiveTestCase):
         self.assertGreaterEqual(len(seen), 9)
         for path in seen:
             self.assertTrue(self.read_whole(path).isdigit(), path)
-        self.assertEqual(self.read_whole(point, "files", "twice"), b"4")
+        self.assertEqual(self.read_whole(point, "files", "twice"), b"5")
 
 
 class Tensors(ArchiveTestCase):
