@@ -150,6 +150,8 @@ Result<ZipEnd> find_zip_end(const Source& zip) {
     if (tail.size() - at < kEndSize) continue;
     const auto end = TRY(end_at(zip, tail, at));
     if (!end) continue;
+    if (comment_length(std::string_view(tail).substr(at)) > tail.size() - at - kEndSize)
+      return failure(Code::corrupt, "zip: the file ends before its comment; interrupted download?");
     TRY_VOID(check_no_other_end(zip, tail, at));
     return *end;
   }

@@ -636,6 +636,15 @@ TEST(Zip, FileThatProgramsReadDifferentlyIsCorrupt) {
   is_refused(contradicts, "zip: its end record and its zip64 end record contradict each other");
 }
 
+TEST(Zip, CommentMustBeWhole) {
+  const std::string zip = of_all_methods().comment("words").build();
+  for (size_t cut = 1; cut <= 5; ++cut) {
+    const Error error = error_of(zip.substr(0, zip.size() - cut));
+    EXPECT_EQ(error.code, Code::corrupt);
+    EXPECT_EQ(error.message, "zip: the file ends before its comment; interrupted download?");
+  }
+}
+
 TEST(Zip, EmptyZipHasNoMembers) {
   EXPECT_THAT(members(ZipBuilder().build()).parts, IsEmpty());
   EXPECT_THAT(members(ZipBuilder().zip64().build()).parts, IsEmpty());
