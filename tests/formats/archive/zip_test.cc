@@ -26,6 +26,7 @@ using namespace archive;
 using namespace test;
 using namespace std::string_literals;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -470,9 +471,10 @@ TEST(Zip, HeaderWithoutItsSignatureIsCorrupt) {
   zip.deflated("deflated", "in blocks");
   std::string bytes = zip.build();
   for (size_t at = bytes.find("PK\3\4"); at != bytes.npos; at = bytes.find("PK\3\4", at)) bytes[at] = 'Q';
-  const std::string reason = "no header where the directory has the member";
-  EXPECT_THAT(listing(members(bytes)),
-              ElementsAre("stored: error: \"stored\": " + reason, "deflated: error: \"deflated\": " + reason));
+  // The second text is of libzip 1.11.
+  const auto is_reason = AnyOf(HasSubstr(": no header where the directory has the member"), HasSubstr("inconsistent"));
+  EXPECT_THAT(listing(members(bytes)), ElementsAre(AllOf(StartsWith("stored: error: \"stored\""), is_reason),
+                                                   AllOf(StartsWith("deflated: error: \"deflated\""), is_reason)));
 }
 
 TEST(Zip, MembersWithImpossibleSizesAreSkipped) {
