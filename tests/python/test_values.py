@@ -184,7 +184,8 @@ class Values(PythonTestCase):
         os.unlink(os.path.join(folder, "model-00002-of-00002.safetensors"))
         model = self.open(folder)
         self.assertEqual(list(model), ["w"])
-        with self.assertRaisesRegex(weightfs.NotFound, "no tensor 'lost'; the model is incomplete: 1 of 2 .*is missing: model-00002"):
+        reason = "no tensor 'lost'; the model is incomplete: 1 of 2 .*is missing: model-00002"
+        with self.assertRaisesRegex(weightfs.NotFound, reason):
             model["lost"]
 
 
