@@ -201,13 +201,19 @@ Result<size_t> ZipSource::read_opening(std::span<std::byte> out) {
   return out.size() < kWindow ? read_window(out) : zip_->read(at_, out);
 }
 
+// Some versions of libzip read a small zip to and fro, or a large one backwards.
 Result<size_t> ZipSource::read_window(std::span<std::byte> out) {
-  const uint64_t wanted = std::min<uint64_t>(out.size(), zip_->size() - std::min(at_, zip_->size()));
+  const uint64_t size = zip_->size(), wanted = std::min<uint64_t>(out.size(), size - std::min(at_, size));
+  if (wanted == 0) return size_t{0};
   if (at_ < window_at_ || at_ + wanted > window_at_ + window_.size()) {
+    const uint64_t end = at_ + wanted;
+    const uint64_t begin = at_ < window_at_ ? end - std::min<uint64_t>(end, kWindow) : at_;
+    window_at_ = size <= kWindow ? 0 : begin;
     window_.resize(kWindow);
-    window_.resize(TRY(zip_->read(window_at_ = at_, window_)));
+    window_.resize(TRY(zip_->read(window_at_, window_)));
+    if (end > window_at_ + window_.size()) return failure(Code::io, "zip: fewer bytes than its size");
   }
-  if (wanted > 0) std::memcpy(out.data(), window_.data() + (at_ - window_at_), wanted);
+  std::memcpy(out.data(), window_.data() + (at_ - window_at_), wanted);
   return wanted;
 }
 
