@@ -8,6 +8,8 @@
 // count as noted once verified bytes were evicted: a block that is downloaded again may be the last one of a reader.
 // The exception is forget_noted().
 //
+// A limit: bytes that were read out of order and dropped before they were hashed are hashed as they are sent again.
+//
 // The hash follows the noted bytes in the order of the file, so that a reader that reads in order waits for nothing. It
 // goes on when blocks are evicted, so it is also right for a file that does not fit in the cache.
 #pragma once
