@@ -110,6 +110,10 @@ Lines alerts_of(const Subject& subject, const Style& style) {
     append(out,
            wrapped_at_clauses(fmt::format("RUNS CODE: {}; see warnings.txt", clean(*names, style)), style.width, style),
            Paint::red);
+  if (const std::string names = unknown_globals(subject.model); !names.empty())
+    append(out,
+           wrapped_at_clauses(fmt::format("not known to be harmless: {}", clean(names, style)), style.width, style),
+           Paint::yellow);
   const auto completeness = completeness_of(subject.model);
   if (completeness.is_complete()) return out;
   const Code code = completeness.reason->code;

@@ -111,6 +111,16 @@ const std::string* dangerous_globals(const Model& model) {
   return model.common.find_as<std::string>("dangerous_globals");
 }
 
+std::string unknown_globals(const Model& model) {
+  constexpr size_t kShown = 3;
+  const auto* const names = model.common.find_as<List>("unknown_globals");
+  std::string shown;
+  if (names == nullptr) return shown;
+  for (size_t i = 0; i < std::min(kShown, names->size()); ++i)
+    if (const auto* const name = std::get_if<std::string>(&(*names)[i])) shown += (i == 0 ? "" : ", ") + *name;
+  return names->size() <= kShown ? shown : fmt::format("{} and {} more", shown, names->size() - kShown);
+}
+
 std::string_view base_name(std::string_view source) {
   while (source.size() > 1 && source.ends_with('/')) source.remove_suffix(1);
   const size_t slash = source.rfind('/');

@@ -39,6 +39,10 @@ uint64_t listed_bytes(const Model& model);
 /// The functions that another program would run when it loads the model (semantics 2.7); null if there are none.
 const std::string* dangerous_globals(const Model& model);
 
+/// The first of the names in its pickles of which is not known whether they can run code, and how many more there are;
+/// empty if there are none.
+std::string unknown_globals(const Model& model);
+
 /// The last component of a source.
 std::string_view base_name(std::string_view source);
 

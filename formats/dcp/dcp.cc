@@ -118,6 +118,7 @@ class CheckpointReader {
     const bool is_one = read.tensors.size() == 1 && read.metadata.empty();
     const bool is_refused = is_one && read.tensors.is_refused(0);
     if (!is_refused || !read.dangerous.empty()) report(place, read);
+    for (const std::string& name : read.unknown) TRY_VOID(pickle::add_unknown(name, contents_));
     if (!is_one) return failure(Code::corrupt, fmt::format("{}: a chunk that is not one tensor", quoted(place.path)));
     if (is_refused)
       return failure(Code::corrupt, fmt::format("{}: a chunk: {}", quoted(place.path), read.warnings.lines().front()));

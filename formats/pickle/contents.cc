@@ -61,17 +61,60 @@ void add_npy_files(Model& model, size_t first, const Contents& contents) {
   for (const auto& [place, file] : contents.npy_files) model.npy_files.edit().emplace(first + place, file);
 }
 
+// Whether it is getattr(Class, 'NAME'), with a name of capital letters.
+bool is_member_of_class(const Pickle& pickle, Index call) {
+  if (pickle.kind(call) != Kind::call) return false;
+  const std::vector<Index> arguments = pickle.items(pickle.call(call).arguments, 3);
+  if (arguments.size() != 2 || pickle.kind(arguments[1]) != Kind::text) return false;
+  const std::string_view name = pickle.text(arguments[1]);
+  const Global* const of = pickle.global_of(arguments[0]);
+  if (of == nullptr || can_run_code(*of) || name.empty() || name[0] < 'A' || name[0] > 'Z') return false;
+  const char first = of->text[std::min(of->text.rfind('.') + 1, of->text.size() - 1)];
+  const bool is_class = first >= 'A' && first <= 'Z';
+  return is_class && name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == name.npos;
+}
+
 }  // namespace
+
+Standing standing_in(const Pickle& pickle, const Global& global) {
+  const Standing standing = standing_of(global);
+  if (standing != Standing::dangerous || in_python_3(global.text) != "builtins.getattr") return standing;
+  const std::vector<Index> calls = pickle.calls_of(global.text);
+  const bool are_members = std::ranges::all_of(calls, [&](Index call) { return is_member_of_class(pickle, call); });
+  return are_members && !calls.empty() ? Standing::unknown : standing;
+}
+
+Result<void> add_unknown(const std::string& name, Contents& out) {
+  constexpr uint64_t kEntry = 64;
+  const std::string shown = printable(name);
+  TRY_VOID(out.charges.charge(Cost::value));
+  TRY_VOID(out.charges.charge(Cost::kept, kEntry + 2 * shown.size()));
+  out.unknown.insert(shown);
+  return {};
+}
+
+Result<void> add_unknown(const Pickle& pickle, Contents& out) {
+  for (const Global& global : pickle.globals())
+    if (standing_in(pickle, global) == Standing::unknown) TRY_VOID(add_unknown(in_python_3(global.text), out));
+  return {};
+}
+
+void add_names(Model& model, Contents& contents) {
+  if (!contents.dangerous.empty()) model.common.append("dangerous_globals", std::move(contents.dangerous));
+  if (!contents.unknown.empty())
+    model.common.append("unknown_globals", List(contents.unknown.begin(), contents.unknown.end()));
+}
 
 Result<void> report_globals(const Pickle& pickle, bool (*is_plain)(std::string_view), const IsHarmless& is_harmless,
                             Contents& out) {
+  TRY_VOID(add_unknown(pickle, out));
   for (const Global& global : pickle.globals()) {
     if (is_plain(global.text)) continue;
     TRY_VOID(out.charges.charge(Cost::kept, 3 * global.text.size()));
     TRY_VOID(out.charges.charge(Cost::value));
     const std::string name = in_python_3(global.text);
     out.globals.emplace_back(name);
-    if (!can_run_code(global) || (is_harmless && is_harmless(global.text))) continue;
+    if (standing_in(pickle, global) != Standing::dangerous || (is_harmless && is_harmless(global.text))) continue;
     const std::string shown = printable(name);
     out.warnings.add("names {}: pickle.load and joblib.load can run code from this file; weightfs ran nothing", shown);
     out.dangerous += (out.dangerous.empty() ? "" : ", ") + shown;
@@ -98,7 +141,7 @@ void add_to(Model& model, Warnings& warnings, Contents contents) {
   model.tensors.append(contents.tensors);
   model.string_pool.splice(model.string_pool.end(), contents.string_pool);
   warnings.append(contents.warnings, "");
-  if (!contents.dangerous.empty()) model.common.append("dangerous_globals", std::move(contents.dangerous));
+  add_names(model, contents);
 }
 
 Result<void> add_contents(Model& model, Contents contents, Map facts) {
@@ -108,7 +151,7 @@ Result<void> add_contents(Model& model, Contents contents, Map facts) {
   if (!contents.globals.empty()) facts.append("globals", std::move(contents.globals));
   if (!ties.empty()) facts.append("tied", std::move(ties));
   contents.charges.keep();
-  if (!contents.dangerous.empty()) model.common.append("dangerous_globals", std::move(contents.dangerous));
+  add_names(model, contents);
   contents.metadata.keep_last_of_each_key();
   model.metadata = std::move(contents.metadata);
   flat::add_facts(model.metadata, model.format, std::move(facts));

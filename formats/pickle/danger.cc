@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "formats/pickle/danger_names.h"
+#include "formats/pickle/harmless_names.h"
 
 namespace weightfs::pickle {
 namespace {
@@ -52,8 +53,11 @@ bool loads_keras_model(std::string_view name) {
          name.ends_with(".load_model");
 }
 
-// Names such as __builtins__, __globals__ and __getattribute__ lead to any function.
-bool is_dunder(std::string_view word) { return word.size() > 4 && word.starts_with("__") && word.ends_with("__"); }
+// Names such as __builtins__, __globals__ and __getattribute__ lead to any function. Cython spells its constructors as
+// __pyx_unpickle_Name.
+bool is_special(std::string_view word) {
+  return word.size() > 2 && word.starts_with("__") && !word.starts_with("__pyx_unpickle_");
+}
 
 // Classes begin with a capital letter, functions and modules do not.
 bool is_function_name(std::string_view word) {
@@ -94,13 +98,70 @@ bool is_doubtful_function(std::string_view module, std::string_view member) {
   return std::ranges::any_of(kFunctionModules, [&](std::string_view outer) { return is_within(module, outer); });
 }
 
-// Whether a name may lead out of its module: through a function, through another module that it has imported, or
-// through a name that Python itself sets. The __main__ of a package is a program, so it counts, too.
+// Whether a name may lead out of its module: through a function or another module, to a method, or through a name that
+// Python itself sets. The __main__ of a package is a program, so it counts, too. A class in a class does not.
 bool leads_elsewhere(std::string_view module, std::string_view member) {
   const auto of_module = components(module), of_member = components(member);
-  const auto is_inner = [](std::string_view word) { return is_function_name(word); };
-  return std::any_of(of_module.begin() + 1, of_module.end(), is_dunder) || std::ranges::any_of(of_member, is_dunder) ||
-         std::any_of(of_member.begin(), of_member.end() - 1, is_inner);
+  if (std::any_of(of_module.begin() + 1, of_module.end(), is_special) || std::ranges::any_of(of_member, is_special))
+    return true;
+  return of_member.size() > 1 && std::ranges::any_of(of_member, is_function_name);
+}
+
+// A global by the names that Python 3 and current libraries have.
+struct Spelled {
+  std::string module, member;
+  std::string text() const { return fmt::format("{}.{}", module, member); }
+};
+
+Spelled spelled(const Global& global) {
+  constexpr std::string_view kOldPlace = "sklearn.externals.joblib.", kNewCore = "numpy._core";
+  std::string_view module = std::string_view(global.text).substr(0, global.module_size);
+  const std::string_view member = std::string_view(global.text).substr(std::min(module.size() + 1, global.text.size()));
+  if (module.starts_with(kOldPlace)) module.remove_prefix(std::string_view("sklearn.externals.").size());
+  if (is_within(module, kNewCore))
+    return {fmt::format("numpy.core{}", module.substr(kNewCore.size())), std::string(member)};
+  return {in_python_3(module), std::string(member)};
+}
+
+bool is_class_name(std::string_view word) {
+  const size_t first = word.starts_with('_') ? 1 : 0;
+  return first < word.size() && word[first] >= 'A' && word[first] <= 'Z' && !is_listed(kNotOwnClasses, word);
+}
+
+// Whether a name is one of those that a row of the allow list has.
+bool is_in_row(const HarmlessNames& row, const Spelled& name) {
+  const bool is_tree = row.module.ends_with(".*");
+  const std::string_view outer = row.module.substr(0, row.module.size() - (is_tree ? 2 : 0));
+  if (is_tree ? !is_within(name.module, outer) : name.module != outer) return false;
+  const bool is_other =
+      std::ranges::any_of(kNotHarmlessModules, [&](std::string_view module) { return is_within(name.module, module); });
+  if (is_tree && is_other) return false;
+  std::string_view left = row.names;
+  while (!left.empty()) {
+    const std::string_view word = left.substr(0, left.find(' '));
+    left.remove_prefix(std::min(word.size() + 1, left.size()));
+    if (word == "@classes"      ? is_class_name(name.member)
+        : word.starts_with('*') ? name.member.ends_with(word.substr(1))
+        : word.ends_with('*')   ? name.member.starts_with(word.substr(0, word.size() - 1))
+                                : name.member == word)
+      return true;
+  }
+  return false;
+}
+
+// Whether it is in the allow list. TorchScript's classes are part of the file, and are no modules of Python.
+bool is_harmless(const Spelled& name) {
+  if (is_within(name.module, "__torch__")) return true;
+  if (name.member.find('.') != std::string::npos) return false;
+  return std::ranges::any_of(kHarmlessNames, [&](const HarmlessNames& row) { return is_in_row(row, name); });
+}
+
+bool is_dangerous(const Spelled& name) {
+  const std::string text = name.text();
+  if (std::find(kValues.begin(), kValues.end(), text) != kValues.end()) return false;
+  if (is_dangerous_module(text.substr(0, text.find('.'))) || loads_keras_model(text)) return true;
+  return is_dangerous_name(text) || passes_through_module(name.member) || leads_elsewhere(name.module, name.member) ||
+         is_doubtful_function(name.module, name.member);
 }
 
 }  // namespace
@@ -111,18 +172,14 @@ std::string in_python_3(std::string_view global) {
   return std::string(global);
 }
 
-bool can_run_code(const Global& global) {
-  constexpr std::string_view kOldPlace = "sklearn.externals.";  // of joblib
-  const std::string_view text = global.text;
-  if (text.find('?') != text.npos) return true;
-  const std::string name = in_python_3(text.substr(text.starts_with(kOldPlace) ? kOldPlace.size() : 0));
-  if (std::find(kValues.begin(), kValues.end(), name) != kValues.end()) return false;
-  if (is_dangerous_module(name.substr(0, name.find('.'))) || loads_keras_model(name)) return true;
-  const std::string_view member = text.substr(std::min(global.module_size + 1, text.size()));
-  const std::string module = in_python_3(text.substr(0, global.module_size));
-  return is_dangerous_name(name) || passes_through_module(member) || leads_elsewhere(module, member) ||
-         is_doubtful_function(module, member);
+Standing standing_of(const Global& global) {
+  if (global.text.find('?') != std::string::npos) return Standing::dangerous;
+  const Spelled name = spelled(global);
+  if (is_harmless(name)) return Standing::harmless;
+  return is_dangerous(name) ? Standing::dangerous : Standing::unknown;
 }
+
+bool can_run_code(const Global& global) { return standing_of(global) == Standing::dangerous; }
 
 std::string before_an_error(const std::vector<Global>& globals) {
   constexpr size_t kShown = 10;

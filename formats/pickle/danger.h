@@ -1,4 +1,4 @@
-// The names in a pickle that unpickling would import: which of them are typical of malware.
+// The names in a pickle that unpickling would import: which of them are harmless, and which are typical of malware.
 #pragma once
 
 #include <string>
@@ -13,8 +13,17 @@ struct Global {
   size_t module_size;  ///< of "module", in bytes
 };
 
-/// Whether it runs programs, loads code or reaches other functions by their names. A hint, not a proof: other names can
-/// do the same. Names of Python 2 count as those of Python 3.
+/// What is known of a global.
+enum class Standing {
+  harmless,   ///< in the list of names that only make plain values (harmless_names.h)
+  unknown,    ///< in no list: importing and calling it runs the code of its package
+  dangerous,  ///< it runs programs, loads code or reaches other functions by their names
+};
+
+/// Names of Python 2 count as those of Python 3.
+Standing standing_of(const Global& global);
+
+/// Whether it is dangerous.
 bool can_run_code(const Global& global);
 
 /// The name of Python 3: "builtins.eval" of "__builtin__.eval".

@@ -193,10 +193,10 @@ std::optional<std::string> kept_bytes_of(const Pickle& pickle, Index text, bool 
   const std::string_view kept = pickle.text(text);
   constexpr uint64_t kLongest = 10;  // \UXXXXXXXX
   if (kept.size() != pickle.length(text) || kept.size() / kLongest > most || !pickle.is_text(text)) return std::nullopt;
-  const bool is_text = is_encoded || place.spelling != Spelling::stored;
-  if (pickle.kind(text) != Kind::text || !is_text) return std::string(kept);
-  const Spelling spelling = place.spelling == Spelling::string_escape ? place.spelling : Spelling::stored;
-  auto decoded = decode_all(in_memory(std::string(kept)), spelling);
+  const bool is_bytes =
+      place.spelling == Spelling::string_escape || (!is_encoded && place.spelling == Spelling::stored);
+  if (pickle.kind(text) != Kind::text || is_bytes) return std::string(kept);
+  auto decoded = decode_all(in_memory(std::string(kept)), Spelling::stored);
   return decoded ? std::optional(std::move(*decoded)) : std::nullopt;
 }
 

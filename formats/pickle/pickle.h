@@ -168,4 +168,16 @@ class InlineData {
 /// before it that can run code: they are run before the error.
 Result<Pickle> read_pickle(Cursor& cursor, Budget& budget, const InlineData* inline_data = nullptr);
 
+/// What unpickling would import up to STOP, or up to the opcode where it fails.
+struct Imports {
+  std::vector<Global> globals;
+  bool is_complete = false;  ///< it does not fail; the cursor is behind STOP
+  bool has_calls = false;    ///< something was called
+  uint64_t lacks = 0;        ///< bytes behind the range that the opcode where it fails needs, at least
+};
+
+/// As pickle.load, which knows nothing of inline data. Fails with errors that are not about the bytes, and as the
+/// budget does.
+Result<Imports> imports_of(Cursor& cursor, Budget& budget);
+
 }  // namespace weightfs::pickle

@@ -50,8 +50,20 @@ Result<Pickle> PickleReader::read() && {
   return std::move(out_);
 }
 
+Result<Imports> PickleReader::imports() && {
+  begin_ = in_.position();
+  const auto root = run();
+  if (!root && !is_about_the_bytes(root.error())) return tl::unexpected(root.error());
+  TRY_VOID(add_reconstructed());
+  Imports found{.globals = std::move(out_.globals_), .is_complete = root.has_value()};
+  if (!root) found.lacks = std::max<uint64_t>(lacks_, in_.has_ended() ? 1 : 0);
+  for (Index value = 0; value < out_.nodes_.size() && !found.has_calls; ++value)
+    found.has_calls = out_.kind(value) == Kind::call;
+  return found;
+}
+
 // The functions that are named by two texts: NumPy before 1.21 pickles a ufunc as _ufunc_reconstruct(module, name),
-// which imports any function. Those that can run code are among the globals, too.
+// which imports any function. Those that are not known to be harmless are among the globals, too.
 Result<void> PickleReader::add_reconstructed() {
   std::vector<Global> found;
   for (const std::string_view importer : {"numpy.core._ufunc_reconstruct", "numpy._core._ufunc_reconstruct"}) {
@@ -62,7 +74,7 @@ Result<void> PickleReader::add_reconstructed() {
       const auto text = [&](size_t i) { return named.size() == 2 ? std::string(out_.text(named[i])) : ""; };
       const auto word = [&](size_t i) { return text(i).empty() ? "?" : text(i); };
       Global function{fmt::format("{}.{}", word(0), word(1)), word(0).size()};
-      if (found.size() == kMaxGlobals || !can_run_code(function)) continue;
+      if (found.size() == kMaxGlobals || standing_of(function) == Standing::harmless) continue;
       TRY_VOID(out_.charges_.charge(Cost::kept, sizeof(Global) + function.text.size()));
       found.push_back(std::move(function));
     }
@@ -129,7 +141,10 @@ Result<bool> PickleReader::push_decimal(std::string_view digits) {
 }
 
 Result<bool> PickleReader::push_text(Kind kind, uint64_t size) {
-  if (size > in_.left()) return fail(fmt::format("a text of {}, {} left,", counted_bytes(size), in_.left()));
+  if (size > in_.left()) {
+    lacks_ = size - in_.left();
+    return fail(fmt::format("a text of {}, {} left,", counted_bytes(size), in_.left()));
+  }
   const Place place{in_.position(), size, Spelling::stored};
   if (size <= kMaxText) return push_kept(kind, TRY(in_.text(size)), place);
   TRY_VOID(in_.skip(size));
@@ -151,7 +166,10 @@ Result<bool> PickleReader::push_line(Spelling spelling) {
   }
   const Place place{begin, in_.position() - 1 - begin, spelling};
   if (place.size > line.size()) return push_new(text_node(Kind::text, place));
-  return push_kept(Kind::text, spelling == Spelling::string_escape ? unquote(line) : unescape_unicode(line), place);
+  if (spelling == Spelling::unicode_escape) return push_kept(Kind::text, unescape_unicode(line), place);
+  const auto bytes = unquote(line);
+  if (!bytes) return fail("a string with an invalid escape");
+  return push_kept(Kind::text, *bytes, place);
 }
 
 Result<bool> PickleReader::push_kept(Kind kind, std::string_view bytes, Place place) {
@@ -356,5 +374,7 @@ Result<Index> PickleReader::inline_pickle() {
 Result<Pickle> read_pickle(Cursor& cursor, Budget& budget, const InlineData* inline_data) {
   return PickleReader(cursor, budget, inline_data).read();
 }
+
+Result<Imports> imports_of(Cursor& cursor, Budget& budget) { return PickleReader(cursor, budget, nullptr).imports(); }
 
 }  // namespace weightfs::pickle

@@ -19,6 +19,7 @@ class PickleReader {
       : in_(in), budget_(budget), inline_data_(inline_data), out_(budget) {}
 
   Result<Pickle> read() &&;
+  Result<Imports> imports() &&;
 
  private:
   using Node = Pickle::Node;
@@ -94,6 +95,7 @@ class PickleReader {
   int depth_ = 0;          // of nested pickles
   uint64_t begin_ = 0;     // of the outermost one
   uint64_t left_out_ = 0;  // bytes that are not kept
+  uint64_t lacks_ = 0;     // as Imports::lacks
   uint64_t charged_ = 0;
   size_t stack_charged_ = 0;
   std::map<std::string, Index, std::less<>> globals_;  // the number of each name

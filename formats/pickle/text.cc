@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -39,6 +40,29 @@ size_t escape(std::string_view text, uint32_t& code) {
   const auto [stop, error] = std::from_chars(begin, begin + digits, code, 16);
   constexpr uint32_t kLast = 0x10FFFF;
   return error == std::errc() && stop == begin + digits && code <= kLast ? 2 + digits : 0;
+}
+
+// The code of the digits at the beginning of `text`, at most `most` of them, and how many there are.
+std::pair<uint32_t, size_t> digits_at(std::string_view text, size_t most, int base) {
+  uint32_t code = 0;
+  const char* const begin = text.data();
+  const auto [stop, error] = std::from_chars(begin, begin + std::min(most, text.size()), code, base);
+  return {code, error == std::errc() ? static_cast<size_t>(stop - begin) : 0};
+}
+
+// Appends what the escape at the beginning of `text` stands for. Returns its length; 0 if it is invalid.
+size_t unescape(std::string_view text, std::string& out) {
+  constexpr std::string_view kLetters = "abfnrtv\\'\"";
+  constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\'\"";
+  constexpr size_t kOctal = 3;
+  if (text.size() < 2) return 0;
+  if (const size_t letter = kLetters.find(text[1]); letter != kLetters.npos) return out += kMeanings[letter], 2;
+  if (text[1] == '\n') return 2;
+  if (const auto [code, length] = digits_at(text.substr(1), kOctal, 8); length > 0)
+    return out += static_cast<char>(code), 1 + length;
+  if (text[1] != 'x') return out += text.substr(0, 2), 2;
+  const auto [code, length] = digits_at(text.substr(2), 2, 16);
+  return length == 2 ? (out += static_cast<char>(code), 4) : 0;
 }
 
 }  // namespace
@@ -90,9 +114,21 @@ std::string unescape_unicode(std::string_view line) {
   return out;
 }
 
-std::string unquote(std::string_view line) {
+std::optional<std::string> unquote(std::string_view line) {
   const bool quoted = line.size() >= 2 && line.front() == line.back() && (line.front() == '\'' || line.front() == '"');
-  return std::string(quoted ? line.substr(1, line.size() - 2) : line);
+  if (!quoted) return std::string(line);
+  line = line.substr(1, line.size() - 2);
+  std::string bytes;
+  while (!line.empty()) {
+    const size_t plain = std::min(line.find('\\'), line.size());
+    bytes += line.substr(0, plain);
+    line.remove_prefix(plain);
+    if (line.empty()) break;
+    const size_t length = unescape(line, bytes);
+    if (length == 0) return std::nullopt;
+    line.remove_prefix(length);
+  }
+  return bytes;
 }
 
 }  // namespace weightfs::pickle

@@ -21,7 +21,9 @@ std::string decimal(std::string_view little_endian);
 /// UTF-8 of Python's raw-unicode-escape: Latin-1 with \uXXXX and \UXXXXXXXX.
 std::string unescape_unicode(std::string_view line);
 
-/// A quoted string of protocol 0 without its quotes; escapes stay as they are.
-std::string unquote(std::string_view line);
+/// The bytes of a quoted string of protocol 0, as codecs.escape_decode() of CPython reads its escapes: those of
+/// Python's bytes literals, also in octal digits; an unknown escape stands for itself. A string without quotes is as it
+/// is. Nothing where CPython fails: for a backslash at the end, and for \x without two digits.
+std::optional<std::string> unquote(std::string_view line);
 
 }  // namespace weightfs::pickle

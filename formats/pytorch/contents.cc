@@ -24,7 +24,8 @@ Result<void> add_globals(const Pickle& pickle, std::string_view subject, Content
   for (const pickle::Global& global : pickle.globals()) bytes += 3 * global.text.size();
   TRY_VOID(out.charges.charge(Cost::kept, bytes));
   TRY_VOID(out.charges.charge(Cost::value, pickle.globals().size()));
-  ReportedGlobals reported = report_globals(pickle.globals(), subject, out.warnings);
+  TRY_VOID(pickle::add_unknown(pickle, out));
+  ReportedGlobals reported = report_globals(pickle, subject, out.warnings);
   std::move(reported.all.begin(), reported.all.end(), std::back_inserter(out.globals));
   out.dangerous +=
       fmt::format("{}{}", out.dangerous.empty() || reported.dangerous.empty() ? "" : ", ", reported.dangerous);
@@ -33,7 +34,8 @@ Result<void> add_globals(const Pickle& pickle, std::string_view subject, Content
 
 Result<Pickle> read_next(Cursor& cursor, Budget& budget, Contents& out) {
   Pickle pickle = TRY(pickle::read_pickle(cursor, budget));
-  if (std::ranges::any_of(pickle.globals(), pickle::can_run_code)) TRY_VOID(add_globals(pickle, "", out));
+  const bool is_dangerous = std::ranges::any_of(pickle.globals(), pickle::can_run_code);
+  TRY_VOID(is_dangerous ? add_globals(pickle, "", out) : pickle::add_unknown(pickle, out));
   return pickle;
 }
 

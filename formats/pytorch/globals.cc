@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/pickle/contents.h"
 #include "formats/pytorch/rebuild.h"
 #include "formats/pytorch/torch_types.h"
 
@@ -54,15 +55,15 @@ bool is_permitted(std::string_view global) {
          is_untyped_storage(global) || global.starts_with("__torch__.");
 }
 
-ReportedGlobals report_globals(const std::vector<pickle::Global>& globals, std::string_view subject,
-                               Warnings& warnings) {
+ReportedGlobals report_globals(const pickle::Pickle& pickle, std::string_view subject, Warnings& warnings) {
   constexpr size_t kShown = 10;
   ReportedGlobals reported;
   std::vector<std::string> dangerous, others;
-  for (const pickle::Global& global : globals) {
+  for (const pickle::Global& global : pickle.globals()) {
     if (is_permitted(global.text)) continue;
     reported.all.emplace_back(global.text);
-    (pickle::can_run_code(global) ? dangerous : others).push_back(printable(global.text));
+    const bool is_dangerous = pickle::standing_in(pickle, global) == pickle::Standing::dangerous;
+    (is_dangerous ? dangerous : others).push_back(printable(global.text));
   }
   for (const std::string& name : dangerous)
     warnings.add("{}names {}: torch.load without weights_only can run code from this file; weightfs ran nothing",

@@ -7,7 +7,7 @@
 
 #include "base/values/value.h"
 #include "formats/common/warnings.h"
-#include "formats/pickle/danger.h"
+#include "formats/pickle/pickle.h"
 
 namespace weightfs::pytorch {
 
@@ -21,9 +21,8 @@ struct ReportedGlobals {
   std::string dangerous;  ///< those that can run code, joined by ", "
 };
 
-/// Adds a warning for each name that can run code, then one for all other names that are not permitted. `subject` is in
-/// front of the warnings.
-ReportedGlobals report_globals(const std::vector<pickle::Global>& globals, std::string_view subject,
-                               Warnings& warnings);
+/// Adds a warning for each name of a pickle that can run code, then one for all other names that are not permitted.
+/// `subject` is in front of the warnings.
+ReportedGlobals report_globals(const pickle::Pickle& pickle, std::string_view subject, Warnings& warnings);
 
 }  // namespace weightfs::pytorch

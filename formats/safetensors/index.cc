@@ -22,8 +22,9 @@
 namespace weightfs::safetensors {
 namespace {
 
-// The functions of a shard that is a pickle: a field that is common to models, and what joins them.
+// The functions of a shard that is a pickle: fields that are common to models, and what joins the first ones.
 constexpr std::string_view kDangerous = "dangerous_globals";
+constexpr std::string_view kUnknown = "unknown_globals";
 constexpr std::string_view kSeparator = ", ";
 
 // Merges the shards' models, in order, and warns about errors of the weight map.
@@ -79,6 +80,7 @@ class Merger {
     for (const Weight& weight : index_.weights) compare(weight);
     if (!index_.is_stale) tell_lost_tensors();  // else they are not known
     if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
+    if (!unknown_.empty()) model_.common.set(std::string(kUnknown), List(unknown_.begin(), unknown_.end()));
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
     facts.append("shards", std::move(shards_));
@@ -150,8 +152,11 @@ class Merger {
       if (key != first.format) model_.metadata.append(key, value);
   }
 
-  // Functions that run code, of all shards that are pickles, each once.
+  // Functions that run code or may do so, of all shards that are pickles, each once.
   void add_dangerous(const Model& read) {
+    if (const auto* const unknown = read.common.find_as<List>(kUnknown))
+      for (const Value& name : *unknown)
+        if (const auto* const text = std::get_if<std::string>(&name)) unknown_.insert(*text);
     const Value* const names = read.common.find(kDangerous);
     const auto* const text = names == nullptr ? nullptr : std::get_if<std::string>(names);
     if (text == nullptr) return;
@@ -177,7 +182,7 @@ class Merger {
   MissingShards missing_;
   std::map<const Shard*, Error> lost_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
-  std::set<std::string> dangerous_;
+  std::set<std::string> dangerous_, unknown_;
   std::string all_dangerous_;  // the same, in the order of the shards
 };
 

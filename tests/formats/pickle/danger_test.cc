@@ -64,6 +64,7 @@ TEST(Danger, NamesOfPythonItselfCanRunCode) {
     EXPECT_TRUE(is_dangerous("any.module", name)) << name;
   EXPECT_TRUE(is_dangerous("builtins", "object.__getattribute__"));
   EXPECT_TRUE(is_dangerous("torch.utils.bottleneck.__main__", "Anything"));
+  EXPECT_TRUE(is_dangerous("any.module", "__anything"));
   EXPECT_FALSE(is_dangerous("__main__", "Net"));
   EXPECT_FALSE(is_dangerous("__torch__.torch.nn", "___torch_mangle_0"));
   EXPECT_FALSE(is_dangerous("copyreg", "__newobj__"));

@@ -41,5 +41,21 @@ TEST(PickleText, QuotesAreRemovedInPairs) {
   EXPECT_EQ(unquote("'"), "'");
 }
 
+// codecs.escape_decode() of CPython.
+TEST(PickleText, EscapesOfStringsBecomeBytes) {
+  EXPECT_EQ(unquote(R"('o\\x73')"), R"(o\x73)");
+  EXPECT_EQ(unquote(R"('o\x73')"), "os");
+  EXPECT_EQ(unquote(R"('\157s')"), "os");
+  EXPECT_EQ(unquote(R"('\1577')"), "o7");
+  EXPECT_EQ(unquote(R"('\0')"), std::string(1, '\0'));
+  EXPECT_EQ(unquote(R"('\8\q')"), R"(\8\q)");
+  EXPECT_EQ(unquote(R"('\777')"), "\xFF");
+  EXPECT_EQ(unquote(R"("\'\"\\\a\b\f\n\r\t\v")"), "'\"\\\a\b\f\n\r\t\v");
+  EXPECT_EQ(unquote(R"('\')"), std::nullopt);
+  EXPECT_EQ(unquote(R"('\x7')"), std::nullopt);
+  EXPECT_EQ(unquote(R"('\xg0')"), std::nullopt);
+  EXPECT_EQ(unquote(R"('\x-1')"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace weightfs::pickle::pickle_text_test

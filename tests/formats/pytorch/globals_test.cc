@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/builders/pickle_builder.h"
+
 namespace weightfs::pytorch::globals_test {
 namespace {
 
@@ -12,10 +14,16 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::vector<pickle::Global> globals(const std::vector<std::string>& names) {
-  std::vector<pickle::Global> out;
-  for (const std::string& name : names) out.push_back({name, name.find('.')});
-  return out;
+// Of a pickle with these names.
+ReportedGlobals reported_of(const std::vector<std::string>& names, std::string_view subject, Warnings& warnings) {
+  test::PickleBuilder object;
+  object.raw("]").mark();
+  for (const std::string& name : names)
+    object.text(name.substr(0, name.find('.'))).text(name.substr(name.find('.') + 1)).raw("\x93");
+  const SourcePtr bytes = in_memory(object.raw("e").pickle());
+  Cursor cursor(*bytes, 0, bytes->size());
+  Budget budget(bytes->size());
+  return report_globals(*pickle::read_pickle(cursor, budget), subject, warnings);
 }
 
 TEST(Globals, TensorsAndPlainValuesArePermitted) {
@@ -30,8 +38,7 @@ TEST(Globals, TensorsAndPlainValuesArePermitted) {
 
 TEST(Globals, DangerousNamesHaveWarningsOfTheirOwn) {
   Warnings warnings;
-  const auto reported =
-      report_globals(globals({"torch.Size", "a.B", "os.system", "c.D", "builtins.eval"}), "p: ", warnings);
+  const auto reported = reported_of({"torch.Size", "a.B", "os.system", "c.D", "builtins.eval"}, "p: ", warnings);
   EXPECT_EQ(to_json_line(Value(reported.all)), R"(["a.B","os.system","c.D","builtins.eval"])");
   EXPECT_EQ(reported.dangerous, "os.system, builtins.eval");
   EXPECT_THAT(warnings.lines(),
@@ -41,7 +48,7 @@ TEST(Globals, DangerousNamesHaveWarningsOfTheirOwn) {
 
 TEST(Globals, PermittedNamesHaveNoWarning) {
   Warnings warnings;
-  EXPECT_THAT(report_globals(globals({"torch.Size"}), "", warnings).all, IsEmpty());
+  EXPECT_THAT(reported_of({"torch.Size"}, "", warnings).all, IsEmpty());
   EXPECT_EQ(warnings.size(), 0U);
 }
 
@@ -49,13 +56,13 @@ TEST(Globals, ManyNamesAreOneWarning) {
   std::vector<std::string> names;
   for (int i = 0; i < 50; ++i) names.push_back("m.C" + std::to_string(i));
   Warnings warnings;
-  report_globals(globals(names), "", warnings);
+  reported_of(names, "", warnings);
   EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("m.C9 and 40 more")));
 }
 
 TEST(Globals, NamesAreEscapedInWarnings) {
   Warnings warnings;
-  EXPECT_EQ(report_globals(globals({"os.a\nb"}), "", warnings).dangerous, "os.a\\x0ab");
+  EXPECT_EQ(reported_of({"os.a\nb"}, "", warnings).dangerous, "os.a\\x0ab");
   EXPECT_THAT(warnings.lines(), ElementsAre(HasSubstr("os.a\\x0ab")));
 }
 

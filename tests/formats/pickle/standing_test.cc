@@ -1,0 +1,320 @@
+// What is known of globals: names that scanners of pickles list, and those that libraries write.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "formats/pickle/danger.h"
+
+namespace weightfs::pickle::standing_test {
+namespace {
+
+struct Row {
+  std::string module, names;  // a space between names
+};
+
+Standing standing(const std::string& module, std::string_view name) {
+  return standing_of({fmt::format("{}.{}", module, name), module.size()});
+}
+
+void expect_each(std::initializer_list<Row> rows, const std::function<bool(Standing)>& is_right) {
+  for (const auto& [module, names] : rows)
+    for (size_t at = 0; at < names.size();) {
+      const size_t end = std::min(names.find(' ', at), names.size());
+      const std::string name = names.substr(at, end - at);
+      EXPECT_TRUE(is_right(standing(module, name))) << module << " " << name;
+      at = end + 1;
+    }
+}
+
+// picklescan 0.0.32 and modelscan 0.8: unsafe_globals. A module of which all names are listed has one or two of them.
+TEST(Standing, NoNameOfScannersIsHarmless) {
+  expect_each({{"__builtin__", "eval compile getattr apply exec open breakpoint __import__"},
+               {"builtins", "eval compile getattr apply exec open breakpoint __import__"},
+               {"aiohttp", "ClientSession"},
+               {"aiohttp.client", "request"},
+               {"asyncio", "run"},
+               {"asyncio.unix_events", "_UnixSubprocessTransport._start"},
+               {"bdb", "Bdb.run"},
+               {"commands", "getoutput"},
+               {"ctypes", "CDLL"},
+               {"functools", "partial reduce"},
+               {"httplib", "HTTPSConnection"},
+               {"numpy.f2py", "compile"},
+               {"numpy.f2py.crackfortran", "getlincoef _eval_length"},
+               {"numpy.testing._private.utils", "runstring rundocs"},
+               {"nt", "system"},
+               {"posix", "system popen"},
+               {"operator", "attrgetter itemgetter methodcaller"},
+               {"os", "system popen execv"},
+               {"requests.api", "get"},
+               {"runpy", "_run_code run_path"},
+               {"shutil", "rmtree"},
+               {"socket", "create_connection"},
+               {"ssl", "get_server_certificate"},
+               {"subprocess", "Popen check_output"},
+               {"sys", "exit modules"},
+               {"code", "InteractiveInterpreter.runcode"},
+               {"cProfile", "runctx run"},
+               {"distutils.file_util", "write_file"},
+               {"doctest", "debug_script"},
+               {"ensurepip", "_run_pip"},
+               {"idlelib.autocomplete", "AutoComplete.get_entity AutoComplete.fetch_completions"},
+               {"idlelib.calltip", "Calltip.fetch_tip get_entity"},
+               {"idlelib.debugobj", "ObjectTreeItem.SetText"},
+               {"idlelib.pyshell", "ModifiedInterpreter.runcode ModifiedInterpreter.runcommand"},
+               {"idlelib.run", "Executive.runcode"},
+               {"lib2to3.pgen2.grammar", "Grammar.loads"},
+               {"lib2to3.pgen2.pgen", "ParserGenerator.make_label"},
+               {"pdb", "run"},
+               {"pickle", "loads"},
+               {"_pickle", "load Unpickler"},
+               {"pip", "main"},
+               {"pty", "spawn"},
+               {"profile", "Profile.run Profile.runctx"},
+               {"pydoc", "locate pipepager"},
+               {"timeit", "timeit"},
+               {"torch._dynamo.guards", "GuardBuilder.get"},
+               {"torch._inductor.codecache", "compile_file"},
+               {"torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression"},
+               {"torch.jit.unsupported_tensor_ops", "execWrapper"},
+               {"torch.serialization", "load"},
+               {"torch.utils._config_module", "ConfigModule.load_config"},
+               {"torch.utils.bottleneck.__main__", "run_cprofile run_autograd_prof"},
+               {"torch.utils.collect_env", "run"},
+               {"torch.utils.data.datapipes.utils.decoder", "basichandlers"},
+               {"trace", "Trace.run Trace.runctx"},
+               {"uuid", "_get_command_stdout _popen"},
+               {"venv", "create"},
+               {"webbrowser", "open"}},
+              [](Standing of) { return of != Standing::harmless; });
+}
+
+// fickling 0.1: UNSAFE_IMPORTS, of each module a name.
+TEST(Standing, NoModuleOfUnsafeImportsIsHarmless) {
+  expect_each({{"__builtins__", "eval"},
+               {"builtins", "delattr globals hasattr input locals memoryview setattr vars __loader__ __spec__"},
+               {"multiprocessing", "Process"},
+               {"_posixsubprocess", "fork_exec"},
+               {"codeop", "compile_command"},
+               {"marshal", "loads"},
+               {"types", "FunctionType CodeType"},
+               {"_interpreters", "run_string"},
+               {"_xxsubinterpreters", "run_string"},
+               {"importlib", "import_module"},
+               {"importlib.machinery", "SourceFileLoader"},
+               {"_frozen_importlib", "__import__"},
+               {"_frozen_importlib_external", "SourceFileLoader"},
+               {"_imp", "create_dynamic"},
+               {"imp", "load_source"},
+               {"pkgutil", "resolve_name"},
+               {"zipimport", "zipimporter"},
+               {"gc", "get_objects"},
+               {"site", "main"},
+               {"unittest", "main"},
+               {"unittest.mock", "_importer"},
+               {"inspect", "getattr_static"},
+               {"test.support", "run_code"},
+               {"_operator", "attrgetter"},
+               {"functools", "partialmethod"},
+               {"http.client", "HTTPConnection"},
+               {"urllib.request", "urlopen"},
+               {"urllib2", "urlopen"},
+               {"requests", "get"},
+               {"smtplib", "SMTP"},
+               {"imaplib", "IMAP4"},
+               {"ftplib", "FTP"},
+               {"poplib", "POP3"},
+               {"telnetlib", "Telnet"},
+               {"nntplib", "NNTP"},
+               {"_ctypes", "dlopen"},
+               {"dill", "loads"},
+               {"cloudpickle", "loads"},
+               {"cloudpickle.cloudpickle", "_make_function"},
+               {"joblib", "load Parallel Memory"},
+               {"tempfile", "NamedTemporaryFile"},
+               {"filecmp", "cmp"},
+               {"pexpect", "spawn"},
+               {"pipes", "Template"},
+               {"socketserver", "TCPServer"},
+               {"xmlrpc.client", "ServerProxy"},
+               {"signal", "signal"},
+               {"_signal", "raise_signal"},
+               {"threading", "Thread"},
+               {"_thread", "start_new_thread"},
+               {"atexit", "register"},
+               {"sqlite3", "connect"},
+               {"_sqlite3", "connect"},
+               {"fileinput", "input"},
+               {"glob", "glob"},
+               {"platform", "popen"},
+               {"linecache", "getlines"},
+               {"difflib", "HtmlDiff"},
+               {"compileall", "compile_dir"},
+               {"py_compile", "compile"},
+               {"mmap", "mmap"},
+               {"select", "select"},
+               {"selectors", "DefaultSelector"},
+               {"logging", "FileHandler basicConfig"},
+               {"syslog", "syslog"},
+               {"tarfile", "open"},
+               {"zipfile", "ZipFile"},
+               {"shelve", "open"},
+               {"_osx_support", "_read_output"},
+               {"_aix_support", "_read_cmd_output"}},
+              [](Standing of) { return of != Standing::harmless; });
+}
+
+// Each was loaded by CPython 3.11 and ran code, or wrote a file.
+TEST(Standing, NamesThatReachOtherFunctionsAreDangerous) {
+  expect_each(
+      {{"collections", "__builtins__.get namedtuple.__builtins__.__getitem__ namedtuple.__globals__.get _sys.exit"},
+       {"builtins", "object.__getattribute__ str.format dict.__init__.__call__"},
+       {"string", "Formatter.get_field Formatter.__init__"},
+       {"enum", "bltns.eval"},
+       {"uuid", "_get_command_stdout"},
+       {"six.moves.builtins", "eval"},
+       {"six", "moves.builtins.eval exec_"},
+       {"pandas.compat.pickle_compat", "pkl.loads"},
+       {"numpy.testing", "measure rundocs"},
+       {"numpy", "savetxt __builtins__ core.multiarray.os.system"},
+       {"pkg_resources", "__builtins__.get"},
+       {"argparse", "__builtins__.get _os.system"},
+       {"sympy", "sympify"},
+       {"torch.utils.bottleneck.__main__", "run_autograd_prof"},
+       {"torch.serialization", "os.system"},
+       {"dataclasses", "_create_fn"},
+       {"typing", "ForwardRef._evaluate _eval_type"},
+       {"xml.etree.ElementTree", "ElementTree.write"},
+       {"my.project", "Net.load_from_checkpoint Net.__reduce__ helpers.system __loader__"},
+       {"sklearn.pipeline", "Pipeline.fit joblib.load"},
+       {"torch.nn.modules.module", "Module.load_state_dict torch.load"},
+       {"collections", "OrderedDict.fromkeys"},
+       {"numpy.random", "__builtins__"},
+       {"?", "x"}},
+      [](Standing of) { return of == Standing::dangerous; });
+  EXPECT_NE(standing("numpy", "memmap"), Standing::harmless);
+}
+
+TEST(Standing, WhatIsInNoListIsUnknown) {
+  expect_each({{"transformers.training_args", "TrainingArguments OptimizerNames"},
+               {"transformers.trainer_utils", "IntervalStrategy HubStrategy"},
+               {"accelerate.utils.dataclasses", "DistributedType"},
+               {"accelerate.state", "PartialState"},
+               {"__main__", "Net TrainingArguments"},
+               {"my.project", "Net Outer.Inner collate"},
+               {"functools", "partial"},
+               {"numpy", "memmap frompyfunc"},
+               {"sklearn.datasets._base", "Bunch"},
+               {"sklearn.utils.parallel", "Parallel"},
+               {"sklearn.ensemble._forest", "Parallel"},
+               {"sklearn.externals.six", "Module"},
+               {"torchvision.datasets.mnist", "MNIST"},
+               {"models.yolo", "Model DetectionModel"}},
+              [](Standing of) { return of == Standing::unknown; });
+}
+
+// As NumPy, joblib, scikit-learn, pandas and scipy write estimators and tables.
+TEST(Standing, NamesOfEstimatorsAreHarmless) {
+  expect_each({{"numpy.core.multiarray", "_reconstruct scalar"},
+               {"numpy._core.multiarray", "_reconstruct scalar"},
+               {"numpy.core.numeric", "_frombuffer"},
+               {"numpy._core.numeric", "_frombuffer"},
+               {"numpy", "dtype ndarray float64 int32 bool_ str_ matrix recarray record log1p"},
+               {"numpy.dtypes", "Float32DType StringDType"},
+               {"numpy.ma.core", "MaskedArray _mareconstruct"},
+               {"numpy.random._pickle", "__randomstate_ctor __generator_ctor __bit_generator_ctor"},
+               {"numpy.random._mt19937", "MT19937"},
+               {"numpy.random", "__RandomState_ctor"},
+               {"joblib.numpy_pickle", "NumpyArrayWrapper NDArrayWrapper"},
+               {"sklearn.externals.joblib.numpy_pickle", "NumpyArrayWrapper"},
+               {"_codecs", "encode"},
+               {"copy_reg", "_reconstructor"},
+               {"__builtin__", "object set bytearray"},
+               {"sklearn._loss._loss", "CyHalfMultinomialLoss __pyx_unpickle_CyHalfMultinomialLoss"},
+               {"sklearn._loss.link", "Interval MultinomialLogit"},
+               {"sklearn.compose._column_transformer", "ColumnTransformer _RemainderColsList"},
+               {"sklearn.ensemble._forest", "RandomForestClassifier"},
+               {"sklearn.ensemble.forest", "RandomForestClassifier"},
+               {"sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper"},
+               {"sklearn.feature_extraction.text", "TfidfVectorizer TfidfTransformer"},
+               {"sklearn.gaussian_process.kernels", "RBF Sum WhiteKernel"},
+               {"sklearn.linear_model._logistic", "LogisticRegression"},
+               {"sklearn.metrics._dist_metrics", "EuclideanDistance EuclideanDistance64 newObj"},
+               {"sklearn.metrics._classification", "accuracy_score log_loss"},
+               {"sklearn.metrics._scorer", "_PredictScorer _Scorer"},
+               {"sklearn.neighbors._kd_tree", "KDTree KDTree64 newObj"},
+               {"sklearn.pipeline", "Pipeline FeatureUnion"},
+               {"sklearn.svm._classes", "SVC"},
+               {"sklearn.tree._tree", "Tree"},
+               {"sklearn.utils._bunch", "Bunch"},
+               {"scipy.sparse._csr", "csr_matrix csr_array"},
+               {"scipy.sparse.csr", "csr_matrix"},
+               {"scipy.interpolate._interpolate", "interp1d"},
+               {"pandas.core.frame", "DataFrame"},
+               {"pandas.core.series", "Series"},
+               {"pandas.core.indexes.base", "Index _new_Index"},
+               {"pandas.core.indexes.range", "RangeIndex"},
+               {"pandas.core.indexes.datetimes", "DatetimeIndex _new_DatetimeIndex"},
+               {"pandas.core.internals.managers", "BlockManager SingleBlockManager"},
+               {"pandas._libs.internals", "_unpickle_block"},
+               {"pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"},
+               {"pandas.core.arrays.categorical", "Categorical"},
+               {"pandas.core.dtypes.dtypes", "CategoricalDtype"},
+               {"pandas._libs.tslibs.timestamps", "_unpickle_timestamp"},
+               {"xgboost.core", "Booster"},
+               {"xgboost.sklearn", "XGBClassifier XGBRegressor XGBRanker"},
+               {"lightgbm.sklearn", "LGBMClassifier LGBMRegressor"},
+               {"lightgbm.basic", "Booster"},
+               {"catboost.core", "CatBoostClassifier"},
+               {"jax._src.array", "_reconstruct_array"},
+               {"ml_dtypes", "bfloat16 float8_e4m3fn"}},
+              [](Standing of) { return of == Standing::harmless; });
+}
+
+// As torch, Lightning, Ultralytics and detectron2 write checkpoints and whole modules.
+TEST(Standing, NamesOfCheckpointsAreHarmless) {
+  expect_each(
+      {{"torch",
+        "FloatStorage BFloat16Storage Size device float32 bfloat16 float8_e4m3fn uint16 qint8 per_tensor_affine"},
+       {"torch.cuda", "FloatStorage HalfTensor"},
+       {"torch.storage", "TypedStorage UntypedStorage _UntypedStorage"},
+       {"torch._utils", "_rebuild_tensor_v2 _rebuild_parameter _rebuild_qtensor _rebuild_sparse_tensor"},
+       {"torch._tensor", "_rebuild_from_type_v2"},
+       {"torch.serialization", "_get_layout"},
+       {"torch.jit._pickle", "build_intlist restore_type_tag"},
+       {"torch.nn.parameter", "Parameter Buffer"},
+       {"torch.nn.modules.linear", "Linear Identity"},
+       {"torch.nn.modules.container", "Sequential ModuleList"},
+       {"torch.nn.modules.activation", "SiLU ReLU MultiheadAttention"},
+       {"torch.nn.functional", "relu gelu"},
+       {"torch._C._nn", "gelu"},
+       {"torch.optim.adamw", "AdamW"},
+       {"torch.optim.lr_scheduler", "LambdaLR OneCycleLR"},
+       {"torch.distributed.tensor", "DTensor"},
+       {"torch.distributed.checkpoint.metadata", "Metadata MetadataIndex TensorStorageMetadata _MEM_FORMAT_ENCODING"},
+       {"torchvision.models.resnet", "ResNet Bottleneck BasicBlock"},
+       {"__torch__.torch.nn.modules.linear", "___torch_mangle_0.Linear Linear"},
+       {"collections", "OrderedDict defaultdict Counter deque"},
+       {"argparse", "Namespace"},
+       {"pathlib", "PosixPath WindowsPath"},
+       {"datetime", "datetime timedelta"},
+       {"pytorch_lightning.utilities.parsing", "AttributeDict"},
+       {"lightning_fabric.utilities.data", "AttributeDict"},
+       {"pytorch_lightning.callbacks.model_checkpoint", "ModelCheckpoint"},
+       {"omegaconf.dictconfig", "DictConfig"},
+       {"omegaconf.nodes", "AnyNode"},
+       {"ultralytics.nn.tasks", "DetectionModel SegmentationModel"},
+       {"ultralytics.nn.modules.block", "C2f SPPF Bottleneck DFL C3k2 PSABlock"},
+       {"ultralytics.nn.modules.head", "Detect"},
+       {"ultralytics.nn.modules.conv", "Conv Concat"},
+       {"ultralytics.utils", "IterableSimpleNamespace"},
+       {"ultralytics.utils.loss", "BboxLoss v8DetectionLoss"},
+       {"ultralytics.utils.tal", "TaskAlignedAssigner"},
+       {"detectron2.config.config", "CfgNode"},
+       {"tokenizers", "Tokenizer AddedToken"}},
+      [](Standing of) { return of == Standing::harmless; });
+}
+
+}  // namespace
+}  // namespace weightfs::pickle::standing_test
