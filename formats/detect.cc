@@ -11,6 +11,7 @@
 #include "formats/hdf5/file.h"
 #include "formats/other_files.h"
 #include "formats/other_files/parts.h"
+#include "formats/pickle/hidden.h"
 
 namespace weightfs {
 namespace {
@@ -129,6 +130,8 @@ class ContainerProbe {
     return probe;
   }
 
+  const std::string& head() const { return head_; }
+
   /// The first format that matches with `yes`; null if there is none.
   const Format* find_sure() const;
 
@@ -236,7 +239,8 @@ Result<Model> behind_user_block(const Container& container, const Error& otherwi
   return is_hdf5 ? read_as(kHdf5, container) : tl::unexpected(otherwise);
 }
 
-Result<Model> read_any(const Container& container, const Format* forced) {
+// `head`: gets the first bytes, if they were read.
+Result<Model> read_any(const Container& container, const Format* forced, std::string& head) {
   compromise_for_test();
   const auto with_name = [&](const Error& error) { return about(container, error); };
   const auto named = [&](const Error& error) { return tl::unexpected(with_name(error)); };
@@ -247,6 +251,7 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   if (forced != nullptr) return read_as(*forced, container).map_error(with_name);
   const auto probe = ContainerProbe::at_both_ends(container);
   if (!probe) return named(probe.error());
+  head = probe->head();
   if (const Format* sure = is_refused_by_name(container.name) ? nullptr : probe->find_sure())
     return read_sure(*sure, container).map_error(with_name);
   if (const auto may_be = check_may_be_model(container); !may_be)
@@ -267,11 +272,25 @@ Result<Model> read_any(const Container& container, const Format* forced) {
   return behind_user_block(container, unidentified(container, of_named_format, tried)).map_error(with_name);
 }
 
+// Adds what pickle.load would import from a file of another format, which ignores the rest of it: a tar whose first
+// member has a pickle as its name.
+Result<void> add_hidden_pickle(Model& model, const Container& container, std::string head) {
+  constexpr auto kPickles = std::to_array<std::string_view>({"pickle", "pytorch-legacy", "dcp"});
+  const bool is_pickle = std::ranges::find(kPickles, model.format) != kPickles.end() || container.name == "data.pkl";
+  if (head.empty() || is_pickle) return {};
+  const auto whole = [&]() -> Result<SourcePtr> { return container.bytes; };
+  const auto names = TRY(pickle::hidden_names(std::move(head), container.bytes->size(), whole, *container.budget));
+  pickle::add_hidden(model, names);
+  return {};
+}
+
 }  // namespace
 
 Result<Model> read_model(const Container& container, const Format* forced) {
-  auto model = read_any(container, forced);
+  std::string head;
+  auto model = read_any(container, forced, head);
   if (!model) return model;
+  TRY_VOID(add_hidden_pickle(*model, container, std::move(head)));
   if (!container.file.empty() && !model->chosen.is_set())
     return failure(Code::unsupported, fmt::format("{}: not a directory with a file {}", printable(container.name),
                                                   quoted(container.file)));

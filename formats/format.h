@@ -162,6 +162,12 @@ Result<bool> could_be_model(const Container& member, std::span<const std::string
 /// `model`, as is decoding a member of an archive. Fails as read_model() does.
 Result<ModelPtr> model_of_part(const Model& model, const Part& part, std::span<const std::string_view> only);
 
+/// What a program would import that unpickles this part of a model, whatever its name and its format are, also after it
+/// is decompressed: a model with the common fields `dangerous_globals` and `unknown_globals`, or the model that is
+/// compressed; null if there is nothing. It is charged to the budget of `model`. Fails with unsupported for an archive
+/// of a kind that is not read, and as reading and decoding do.
+Result<ModelPtr> unpickled_part(const Model& model, const Part& part, std::span<const std::string_view> only);
+
 /// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
 /// only `*.weights.json`, the index of an MLC tensor cache, the index of the only checkpoint of TensorFlow, the
 /// model.json of TensorFlow.js, the .metadata of a checkpoint of torch.distributed.checkpoint, or the manifest of a

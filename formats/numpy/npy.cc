@@ -1,10 +1,11 @@
 // A .npy file: one array.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "formats/common/flat.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
 #include "formats/numpy/array.h"
+#include "formats/numpy/later.h"
 #include "formats/numpy/pickled.h"
 
 namespace weightfs {
@@ -17,6 +18,23 @@ Map facts_of(const Header& header) {
   facts.append("fortran_order", header.fortran_order);
   facts.append("header_length", header.data);
   return facts;
+}
+
+// A program that calls numpy.load or pickle.load on the open file again reads what follows the array.
+Result<void> add_later_names(Model& model, Warnings& warnings, const Header& header, const Container& container) {
+  uint64_t end = header.data + header.nbytes;
+  if (header.type.has_objects) {
+    Cursor cursor(*container.bytes, header.data, container.bytes->size());
+    if (!TRY(pickle::imports_of(cursor, *container.budget)).is_complete) return {};
+    end = cursor.position();
+  }
+  const auto names = TRY(later_names(container.bytes, end, *container.budget));
+  for (const std::string& name : names.dangerous)
+    warnings.add("what follows the array names {}: a program that loads it can run code", name);
+  if (!names.dangerous.empty())
+    model.common.set("later_dangerous_globals", fmt::format("{}", fmt::join(names.dangerous, ", ")));
+  pickle::add_unknown_names(model, names.unknown);
+  return {};
 }
 
 Result<Model> read(const Container& container) {
@@ -49,6 +67,7 @@ Result<Model> read(const Container& container) {
   }
   if (data > header.nbytes && !header.type.has_objects)
     warnings.add("not shown: {} after the array", counted_bytes(data - header.nbytes));
+  TRY_VOID(add_later_names(model, warnings, header, container));
   std::move(warnings).move_to(model);
   flat::add_facts(model.metadata, model.format, facts_of(header));
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});

@@ -26,6 +26,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"\x5D\x00\x00"sv, {"lzma", codec::lzma_alone_stream, 4}},
     {"\xFD\x37\x7A\x58\x5A\x00"sv, {"xz", codec::xz_stream, 4}},
     {"\x04\x22\x4D\x18"sv, {"lz4", archive::tar::lz4_stream, 1}},
+    {"\x28\xB5\x2F\xFD"sv, {"zstd", codec::zstd_stream, 1}},
 });
 
 constexpr Compression kZlib{"zlib", codec::zlib_stream, 1};

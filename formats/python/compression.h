@@ -1,4 +1,5 @@
-// The compressions of pickles: those of joblib, which knows them by the first bytes. Reference: joblib/compressor.py,
+// The compressions of pickles: those of joblib, which knows them by the first bytes, and zstd, which pandas.read_pickle
+// reads. Reference: joblib/compressor.py,
 // numpy_pickle_utils.py; numpy_pickle_compat.py for "ZF", joblib before 0.10.
 #pragma once
 

@@ -11,6 +11,8 @@
 #include "formats/archive/archive_formats.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
+#include "formats/numpy/later.h"
+#include "formats/pickle/hidden.h"
 #include "formats/python/boosters.h"
 #include "formats/python/compression.h"
 #include "formats/python/estimators.h"
@@ -51,7 +53,7 @@ bool begins_pickle(std::string_view bytes) {
 bool is_named_as_pickle(std::string_view name) {
   constexpr auto kSuffixes = std::to_array<std::string_view>(
       {".pkl", ".pickle", ".p", ".sav", ".joblib", ".model", ".pdparams", ".pdopt", ".pk", ".pck", ".pcl"});
-  for (const std::string_view packed : {".gz", ".gzip", ".bz2", ".xz", ".lzma", ".lz4", ".z"})
+  for (const std::string_view packed : {".gz", ".gzip", ".bz2", ".xz", ".lzma", ".lz4", ".z", ".zst"})
     if (name.ends_with(packed)) name.remove_suffix(packed.size());
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
@@ -67,7 +69,8 @@ class PickledModel {
     const Pickle object = TRY(pickle::read_pickle(cursor, *container_.budget, &inline_data));
     const pickle::File file{bytes, container_.blobs, container_.budget, container_.depth + 1};
     TRY_VOID(walk(object, file));
-    TRY_VOID(report_rest(*bytes, cursor, inline_data));
+    TRY_VOID(report_inline(object, *bytes));
+    TRY_VOID(report_rest(bytes, cursor, inline_data));
     return model(object, *bytes);
   }
 
@@ -101,6 +104,23 @@ class PickledModel {
     return pickle::report_globals(object, is_plain, harmless, contents_);
   }
 
+  // pickle.load takes the bytes of joblib's arrays for opcodes.
+  Result<void> report_inline(const Pickle& object, const Source& bytes) {
+    const auto is_array = [](const pickle::Global& global) {
+      return global.text.ends_with("joblib.numpy_pickle.NumpyArrayWrapper");
+    };
+    if (std::ranges::none_of(object.globals(), is_array)) return {};
+    const auto found = TRY(pickle::hidden_names(bytes, 0, *container_.budget));
+    for (const std::string& name : found.unknown) TRY_VOID(pickle::add_unknown(name, contents_));
+    for (const std::string& name : found.dangerous) {
+      const auto is_known = [&](const pickle::Global& global) { return pickle::in_python_3(global.text) == name; };
+      if (std::ranges::any_of(object.globals(), is_known)) continue;
+      contents_.warnings.add("the bytes of an array name {}: pickle.load can run code from this file", name);
+      contents_.dangerous += (contents_.dangerous.empty() ? "" : ", ") + name;
+    }
+    return {};
+  }
+
   // A call that is data is no danger: one of eval by Paddle, and one that made a storage of a file of torch, whose own
   // globals were added.
   static bool is_harmless(const Pickle& object, const pytorch::TensorReader& tensors, std::string_view global) {
@@ -113,9 +133,11 @@ class PickledModel {
   }
 
   // pickle.load returns the first pickle, and never reads what follows. A program that loads once more runs that, too.
-  Result<void> report_rest(const Source& bytes, Cursor& cursor, const JoblibBytes& inline_data) {
+  Result<void> report_rest(const SourcePtr& all, Cursor& cursor, const JoblibBytes& inline_data) {
+    const Source& bytes = *all;
     const uint64_t end = cursor.position(), left = bytes.size() - std::min(bytes.size(), end);
     while (cursor.position() < bytes.size()) {
+      const uint64_t at = cursor.position();
       const std::string next = TRY(read_text(bytes, cursor.position(), std::min<uint64_t>(cursor.left(), 3)));
       const auto later = pickle::read_pickle(cursor, *container_.budget, &inline_data);
       if (!later && !is_about_the_bytes(later.error())) return failure(later.error());
@@ -124,15 +146,28 @@ class PickledModel {
         TRY_VOID(add_later(fmt::format("one cannot be read: {}", later.error().message),
                            fmt::format("a later pickle cannot be read, so it is not known whether it runs code: {}",
                                        later.error().message)));
-      if (!later) break;
+      if (!later) {
+        TRY_VOID(report_arrays(all, at));
+        break;
+      }
       is_followed_ = true;
+      TRY_VOID(pickle::add_unknown(*later, contents_));
       for (const pickle::Global& global : later->globals())
-        if (pickle::can_run_code(global)) TRY_VOID(add_dangerous(printable(pickle::in_python_3(global.text))));
+        if (pickle::standing_in(*later, global) == pickle::Standing::dangerous)
+          TRY_VOID(add_dangerous(printable(pickle::in_python_3(global.text))));
     }
     if (is_followed_)
       contents_.warnings.add("more pickles follow the first one, which pickle.load returns; they are not shown");
     else if (left > 0)
       contents_.warnings.add("not shown: {} after the pickle", counted_bytes(left));
+    return {};
+  }
+
+  // Files of NumPy may follow, of objects that are pickles.
+  Result<void> report_arrays(const SourcePtr& bytes, uint64_t begin) {
+    const auto names = TRY(numpy::later_names(bytes, begin, *container_.budget));
+    for (const std::string& name : names.dangerous) TRY_VOID(add_dangerous(name));
+    for (const std::string& name : names.unknown) TRY_VOID(pickle::add_unknown(name, contents_));
     return {};
   }
 

@@ -50,7 +50,8 @@ std::optional<std::string> root_of(const archive::Archive& archive) {
 bool is_own_member(std::string_view path) {
   constexpr std::array<std::string_view, 4> kFiles = {"data.pkl", "constants.pkl", "version", "byteorder"};
   constexpr std::array<std::string_view, 4> kBegins = {"data/", "constants/", "code/", "."};
-  return std::find(kFiles.begin(), kFiles.end(), path) != kFiles.end() ||
+  if (std::find(kFiles.begin(), kFiles.end(), path) != kFiles.end()) return true;
+  return !path.ends_with(".pkl") &&
          std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) { return path.starts_with(begin); });
 }
 
