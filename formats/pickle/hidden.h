@@ -16,7 +16,7 @@ struct Names {
   std::set<std::string> dangerous, unknown;
 
   bool empty() const { return dangerous.empty() && unknown.empty(); }
-  /// Of a pickle that is not whole, only what may have been called counts, so that a text is no alarm.
+  /// Adds those of a pickle. If it is not whole, only what may have been called counts, so that a text is no alarm.
   void add(const Imports& found);
 };
 

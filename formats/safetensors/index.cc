@@ -155,8 +155,7 @@ class Merger {
   // Functions that run code or may do so, of all shards that are pickles, each once.
   void add_dangerous(const Model& read) {
     if (const auto* const unknown = read.common.find_as<List>(kUnknown))
-      for (const Value& name : *unknown)
-        if (const auto* const text = std::get_if<std::string>(&name)) unknown_.insert(*text);
+      for (const Value& name : *unknown) unknown_.insert(std::get<std::string>(name));
     const Value* const names = read.common.find(kDangerous);
     const auto* const text = names == nullptr ? nullptr : std::get_if<std::string>(names);
     if (text == nullptr) return;

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Of a pickle with these names.
+// What is reported about a pickle with these names.
 ReportedGlobals reported_of(const std::vector<std::string>& names, std::string_view subject, Warnings& warnings) {
   test::PickleBuilder object;
   object.raw("]").mark();
