@@ -129,6 +129,17 @@ class Verifier {
     return outcome;
   }
 
+  // Checks the files of a directory on disk that its models do not have.
+  Outcome check_other_files(const std::vector<Part>& files, const std::string& name) {
+    Outcome outcome;
+    const auto root = forest_.list(Forest::kRoot);
+    const ModelPtr model = root ? root->tree->model() : nullptr;
+    if (model != nullptr && (model->chosen.is_set() || model->has_members)) return outcome;  // were checked
+    for (const Part& file : files)
+      if (file.link_target.empty() && (model != nullptr || !is_in_model(file.path))) check_safety(file, name, outcome);
+    return outcome;
+  }
+
  private:
   // Verifies every model in a directory.
   Outcome verify_all(Ino directory, const std::string& name) {
@@ -145,6 +156,17 @@ class Verifier {
         outcome.add(verify_all(all->ino_of(i), join_path(name, node.name())));
     }
     return outcome;
+  }
+
+  // Whether a path below a directory of models is a model, or leads into one.
+  bool is_in_model(const std::string& path) {
+    for (size_t slash = path.find('/'); true; slash = path.find('/', slash + 1)) {
+      const auto found = forest_.resolve(path.substr(0, slash));
+      const auto all = found ? forest_.list(*found) : tl::unexpected(found.error());
+      if (!all) return false;
+      if (all->tree->model() != nullptr) return true;
+      if (slash == path.npos) return false;
+    }
   }
 
   struct Verified {
@@ -287,7 +309,16 @@ Exit verify_source(VerifyArguments& arguments) {
     if (!single) return report_error(single.error());
     file = std::move(*single);
   }
-  const Exit status = Verifier(*opened->forest, arguments.safe).verify_source(name).status();
+  Verifier verifier(*opened->forest, arguments.safe);
+  Outcome outcome = verifier.verify_source(name);
+  if (arguments.safe) {
+    const auto files = files_of_directory(input.source, input.open_options);
+    if (files)
+      outcome.add(verifier.check_other_files(*files, name));
+    else
+      outcome.fail(files.error());
+  }
+  const Exit status = outcome.status();
   if (status != Exit::ok || file == nullptr) return status;
   const auto digest = write_block_list(*file, name, *opened->store, *output);
   if (!digest) return report_error(digest.error());

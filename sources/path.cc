@@ -60,6 +60,14 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
                      [=] { return open_container(location, time, options); }, version_of(found)};
 }
 
+Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options) {
+  if (!is_path(source)) return std::vector<Part>();
+  Location location = TRY(locate_source(source, options.access));
+  const struct stat found = TRY(location.examine());
+  if (!S_ISDIR(found.st_mode)) return std::vector<Part>();
+  return DiskFolder(std::move(location)).parts();
+}
+
 Result<SourcePtr> open_path_file(const std::string& path, const OpenOptions& options) {
   const Location location = TRY(locate_source(path, options.access));
   const struct stat found = TRY(location.examine());

@@ -113,6 +113,9 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
 /// 8 MiB. Fails with unsupported if the argument names a directory or several such layers, and as find_source() does.
 Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options);
 
+/// The files of a SOURCE argument that is a directory on disk, as Folder::parts(); none of any other source.
+Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options);
+
 /// Whether a SOURCE argument names a model in a registry: a manifest and its layers.
 bool is_registry_name(const std::string& source);
 

@@ -117,4 +117,13 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   check_safety(model, name, 0, outcome);
 }
 
+void check_safety(const Part& file, const std::string& directory, Outcome& outcome) {
+  const std::string path = join_path(directory, file.path);
+  const auto read = unpickled_part(Model(), file, kWithPickles);
+  if (!read)
+    outcome.fail(error_at(path, read.error()));
+  else if (*read != nullptr)
+    check_safety(*read, path, 1, outcome);
+}
+
 }  // namespace weightfs

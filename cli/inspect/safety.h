@@ -13,4 +13,7 @@ namespace weightfs {
 /// a failure, too, because nothing is known of it. `name`: of the model, for messages.
 void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome);
 
+/// Checks a file that no model has, such as a file in a directory of models.
+void check_safety(const Part& file, const std::string& directory, Outcome& outcome);
+
 }  // namespace weightfs

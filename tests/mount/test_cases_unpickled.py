@@ -51,6 +51,20 @@ def model(**files):
     return build
 
 
+def models(**files):
+    """A directory of several models and of other files."""
+    def build(tmp):
+        path = os.path.join(tmp, "d")
+        named = {name.replace("___", "/").replace("__", "."): data for name, data in files.items()}
+        for name, data in {"a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS, **named}.items():
+            os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
+            with open(os.path.join(path, name), "wb") as out:
+                out.write(data)
+        return path
+
+    return build
+
+
 def packed(name, members, method=zipfile.ZIP_STORED):
     def build(tmp):
         path = os.path.join(tmp, name)
@@ -162,6 +176,12 @@ READING = table("UnpickledFiles", [
     evil("pickle-behind-a-pickle", file("m.pkl", b"\x80\x02N." + EVIL), shows=["its later pickles name posix.system"]),
     evil("unknown-behind-a-pickle", file("m.pkl", b"\x80\x02N.cmy_project\nNet\n."), shows=["names my_project.Net, of which"]),
     safe("arrays-behind-an-array", file("m.npy", npy() + npy())),
+    # Files beside several models.
+    evil("file-in-a-directory-of-models", models(state__bin=EVIL), "d/state.bin"),
+    evil("file-below-a-directory-of-models", models(sub___q=EVIL), "d/sub/q"),
+    evil("training-args-below-a-directory-of-models", models(m___training_args__bin=EVIL, m___config__json=b"{}",
+                                                             m___model__safetensors=WEIGHTS), "d/m/training_args.bin"),
+    safe("texts-in-a-directory-of-models", models(notes__txt=b"cat\ndog\n", a__json=b"{}")),
     # What is unknown.
     Case("unknown-is-no-danger", file("m.pkl", b"\x80\x02cmy_project\nNet\n)\x81."), ("info", SOURCE), 0, {},
          ["not known to be harmless: my_project.Net"], ["RUNS CODE"]),
