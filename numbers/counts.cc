@@ -30,10 +30,16 @@ NumberRange range_of_double(uint32_t counter) {
 
 }  // namespace
 
-Counts::Counts(Form form) : recent_(counters_of(form)) {}
-
 template <class T>
 void Counts::add_block(std::span<const T> block) {
+  constexpr size_t kCountersOfOne = 16;  // sorting a number costs as much as looking at so many counters
+  if (recent_.empty()) {
+    if (few_.size() + block.size() <= counters_of(form_) / kCountersOfOne) {
+      for (const T value : block) few_.push_back(static_cast<uint32_t>(counter_of(value)));
+      return;
+    }
+    make_table();
+  }
   if (added_ + block.size() > std::numeric_limits<uint32_t>::max()) flush();
   added_ += block.size();
   uint32_t* const counters = recent_.data();
@@ -44,7 +50,15 @@ void Counts::add(std::span<const uint16_t> block) { add_block(block); }
 void Counts::add(std::span<const float> block) { add_block(block); }
 void Counts::add(std::span<const double> block) { add_block(block); }
 
+void Counts::make_table() {
+  recent_.resize(counters_of(form_));
+  for (const uint32_t counter : few_) ++recent_[counter];
+  added_ = few_.size();
+  few_ = {};
+}
+
 void Counts::flush() {
+  if (recent_.empty()) make_table();
   counts_.resize(recent_.size());
   for (size_t i = 0; i < recent_.size(); ++i) counts_[i] += std::exchange(recent_[i], 0);
   added_ = 0;
@@ -52,23 +66,34 @@ void Counts::flush() {
 
 void Counts::add(const Counts& other) {
   flush();
-  for (size_t i = 0; i < counts_.size(); ++i)
-    counts_[i] += other.recent_[i] + (other.counts_.empty() ? 0 : other.counts_[i]);
+  other.for_each_count([&](uint32_t counter, uint64_t count) { counts_[counter] += count; });
 }
 
 void Counts::add(const Distribution& distribution) {
   constexpr double kMost = std::numeric_limits<float>::max();
-  flush();
+  if (counts_.empty()) flush();
   for (const Bin& bin : distribution.bins)
     counts_[counter_of(static_cast<float>(std::clamp(bin.middle(), -kMost, kMost)))] += bin.count;
+}
+
+// Calls `use(counter, count)` for the counters that are not 0, ascending.
+template <class Use>
+void Counts::for_each_count(const Use& use) const {
+  std::vector<uint32_t> sorted = few_;
+  std::ranges::sort(sorted);
+  for (size_t i = 0; i < sorted.size();) {
+    const size_t first = i;
+    while (i < sorted.size() && sorted[i] == sorted[first]) ++i;
+    use(sorted[first], uint64_t{i - first});
+  }
+  for (uint32_t i = 0; i < recent_.size(); ++i)
+    if (const uint64_t count = recent_[i] + (counts_.empty() ? 0 : counts_[i]); count > 0) use(i, count);
 }
 
 template <class RangeOf>
 Distribution Counts::sorted(const RangeOf& range_of, bool are_narrow) const {
   Distribution out;
-  for (uint32_t i = 0; i < recent_.size(); ++i) {
-    const uint64_t count = recent_[i] + (counts_.empty() ? 0 : counts_[i]);
-    if (count == 0) continue;
+  for_each_count([&](uint32_t i, uint64_t count) {
     const auto [first, last] = range_of(i);
     if (std::isfinite(first)) {
       out.bins.push_back({std::min(first, last), std::max(first, last), count, i});
@@ -76,7 +101,7 @@ Distribution Counts::sorted(const RangeOf& range_of, bool are_narrow) const {
     } else if (are_narrow) {
       (std::isnan(first) ? out.nan : out.inf) += count;
     }
-  }
+  });
   // Bits of negative numbers ascend as their absolutes; -0 comes before 0.
   std::ranges::sort(out.bins, [](const Bin& a, const Bin& b) {
     return a.low != b.low ? a.low < b.low : std::signbit(a.low + a.high) > std::signbit(b.low + b.high);

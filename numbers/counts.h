@@ -48,10 +48,11 @@ struct Distribution {
 };
 
 /// Counters of patterns: 65,536 of 16 bits; of doubles 524,288, of their upper 19 bits, which have the same seven bits
-/// of the mantissa as those of a float.
+/// of the mantissa as those of a float. There is no table of counters before there are numbers for a part of them: a
+/// model may have a million tensors of one element.
 class Counts {
  public:
-  explicit Counts(Form form);
+  explicit Counts(Form form) : form_(form) {}
 
   void add(std::span<const uint16_t> block);
   void add(std::span<const float> block);
@@ -73,9 +74,14 @@ class Counts {
   void add_block(std::span<const T> block);
   template <class RangeOf>
   Distribution sorted(const RangeOf& range_of, bool are_narrow) const;
+  template <class Use>
+  void for_each_count(const Use& use) const;
+  void make_table();
   void flush();
 
-  std::vector<uint32_t> recent_;  // since the last flush
+  Form form_;
+  std::vector<uint32_t> few_;     // the counter of each number, while there is no table
+  std::vector<uint32_t> recent_;  // since the last flush; empty while there is no table
   uint64_t added_ = 0;            // to recent_: no counter overflows
   std::vector<uint64_t> counts_;  // empty before the first flush
 };

@@ -33,6 +33,36 @@ struct DigitCounts {
   }
 };
 
+// So many numbers are sorted, which takes one pass and less memory than the counters of digits.
+constexpr uint64_t kMaxSorted = uint64_t{1} << 16;
+
+uint64_t elements_in(std::span<const ElementRange> chunks) {
+  uint64_t total = 0;
+  for (const ElementRange& chunk : chunks) total += chunk.count;
+  return total;
+}
+
+struct FiniteNumbers {
+  std::vector<double> numbers;
+
+  void add(const FiniteNumbers& other) { numbers.insert(numbers.end(), other.numbers.begin(), other.numbers.end()); }
+};
+
+Result<std::vector<double>> sort_numbers_at(const Elements& elements, std::span<const ElementRange> chunks,
+                                            std::span<const uint64_t> places, const CountBytes& count_bytes) {
+  const auto add = [](FiniteNumbers& all, uint64_t, auto block) {
+    for (const auto value : block)
+      if (std::isfinite(value)) all.numbers.push_back(static_cast<double>(value));
+  };
+  std::vector<double> all =
+      TRY(sum_over<FiniteNumbers>(elements, chunks, 1, count_bytes, [] { return FiniteNumbers(); }, add)).numbers;
+  std::ranges::sort(all, [](double a, double b) { return a != b ? a < b : std::signbit(a) > std::signbit(b); });
+  std::vector<double> out(places.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    if (places[i] < all.size()) out[i] = all[static_cast<size_t>(places[i])];  // else the file has changed
+  return out;
+}
+
 class Search {
  public:
   Search(const Elements& elements, std::span<const ElementRange> chunks, size_t threads, const CountBytes& count_bytes)
@@ -136,9 +166,17 @@ class Search {
 
 }  // namespace
 
+uint64_t passes_of_numbers_at(Form form, uint64_t elements) {
+  if (elements <= kMaxSorted) return 1;
+  const Layout layout = form == Form::doubles ? kDoubles : kFloats;
+  return layout.rest / layout.digit;
+}
+
 Result<std::vector<double>> numbers_at(const Elements& elements, std::span<const ElementRange> chunks,
                                        const Distribution& distribution, std::span<const uint64_t> places,
                                        size_t threads, const CountBytes& count_bytes) {
+  if (!elements.are_narrow() && elements_in(chunks) <= kMaxSorted)
+    return sort_numbers_at(elements, chunks, places, count_bytes);
   return Search(elements, chunks, threads, count_bytes).find(distribution, places);
 }
 

@@ -9,8 +9,11 @@
 
 namespace weightfs::numbers {
 
-/// The finite numbers at these places (from 0 to the distribution's count - 1) in ascending order. Reads the elements
-/// once more (three times for doubles) unless the bins that have the places are single numbers. Fails as reading does.
+/// How often numbers_at() reads so many elements of a form, at most.
+uint64_t passes_of_numbers_at(Form form, uint64_t elements);
+
+/// The finite numbers at these places (from 0 to the distribution's count - 1) in ascending order. Reads no element if
+/// the bins that have the places are single numbers. Fails as reading does.
 Result<std::vector<double>> numbers_at(const Elements& elements, std::span<const ElementRange> chunks,
                                        const Distribution& distribution, std::span<const uint64_t> places,
                                        size_t threads, const CountBytes& count_bytes);

@@ -213,9 +213,10 @@ Result<Figures> figures_of(const Elements& all, ShapeView shape, const Statistic
 }
 
 uint64_t bytes_to_read(const Elements& elements, ShapeView shape, const StatisticsOptions& options) {
-  const uint64_t once = elements.bytes(total_of(ranges_of(elements, shape, options)));
-  if (!is_read_twice(elements, options)) return once;
-  return once * (elements.form() == Form::doubles ? 5 : 3);
+  const uint64_t count = total_of(ranges_of(elements, shape, options));
+  const uint64_t once = elements.bytes(count);
+  // Twice for the counts and the histogram.
+  return is_read_twice(elements, options) ? once * (2 + passes_of_numbers_at(elements.form(), count)) : once;
 }
 
 void Totals::add(const Statistics& one) {

@@ -85,6 +85,22 @@ TEST(Counts, AreTheSameForEverySplit) {
   }
 }
 
+// Few numbers are sorted, many are counted in a table.
+TEST(Counts, FewNumbersAreCountedAsManyAre) {
+  std::mt19937 random(14);
+  const std::vector<float> values = random_numbers(100, random);
+  Counts few(Form::floats), many(Form::floats);
+  few.add(std::span<const float>(values));
+  for (int i = 0; i < 1000; ++i) many.add(std::span<const float>(values));
+  const Distribution a = few.distribution(), b = many.distribution();
+  ASSERT_EQ(a.bins.size(), b.bins.size());
+  EXPECT_EQ(a.count * 1000, b.count);
+  for (size_t i = 0; i < a.bins.size(); ++i) {
+    EXPECT_EQ(a.bins[i].index, b.bins[i].index);
+    EXPECT_EQ(a.bins[i].count * 1000, b.bins[i].count);
+  }
+}
+
 TEST(DeadRows, AreTheSameForEverySplit) {
   std::mt19937 random(13);
   for (const uint64_t length : {1u, 3u, 100u, 2500u, 20'000u}) {
