@@ -5,6 +5,8 @@
 #include <chrono>
 #include <functional>
 
+#include "base/result.h"
+
 namespace weightfs {
 
 /// While it exists, the work of the calling thread is cancelled as soon as `cancelled` returns true. `cancelled` is
@@ -28,6 +30,9 @@ inline constexpr std::chrono::milliseconds kCancelCheck{100};
 /// Whether the work of the calling thread is cancelled. A long computation polls it and fails with Code::resource.
 /// Every read of a file (open_file()) polls it too, so decoding ends with the next input that it needs.
 bool is_cancelled();
+
+/// The error of work that is_cancelled().
+inline tl::unexpected<Error> cancelled() { return failure(Code::resource, "cancelled"); }
 
 /// Whether a CancelScope is active in the calling thread.
 bool is_cancellable();

@@ -66,10 +66,14 @@ Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArg
       .deviation = has_deviation, .threads = processors(kMaxDiffThreads), .report = report};
   const ContentsComparison found = TRY(compare::compare_contents(a, b, options));
   bar.clear();
-  if (arguments.json)
-    std::fputs(to_json(compare::differences_value(found, has_deviation)).c_str(), stdout);
-  else
+  if (arguments.json) {
+    JsonPrinter printer(JsonPrinter::Form::indented,
+                        [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); });
+    compare::write_differences(found, has_deviation, printer);
+    printer.end();
+  } else {
     compare::print_differences(found, has_deviation);
+  }
   for (const std::string& line :
        compare::unreadable_lines(found, printable_source(arguments.a), printable_source(arguments.b)))
     log_to_stderr(line);

@@ -276,10 +276,13 @@ plot::PictureSize size_of(const Picture& picture, const PlotArguments& arguments
 }
 
 Result<void> check_reading(const std::vector<NamedTensor>& tensors, const PlotArguments& arguments) {
-  if (arguments.choices.sample) return {};
-  std::vector<TensorView> views;
-  for (const NamedTensor& named : tensors) views.push_back(named.tensor);
-  return check_amount(views, bytes_to_read(tensors));
+  FigureCost cost;
+  for (const NamedTensor& named : tensors) {
+    const auto elements = numbers::Elements::of(named.tensor);
+    const bool is_read = elements && !arguments.choices.sample;
+    cost.add(named.tensor, is_read ? elements->bytes(elements->count()) : 0);
+  }
+  return cost.check();
 }
 
 // As many cells as can be shown.

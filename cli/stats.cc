@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
 
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -12,6 +10,8 @@
 #include "cli/console/progress.h"
 #include "cli/console/words.h"
 #include "cli/open_source.h"
+#include "cli/stats/print.h"
+#include "cli/stats/problems.h"
 #include "cli/stats/screen.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
@@ -36,60 +36,6 @@ struct StatsArguments {
   std::string sort;
 };
 
-// Tensors of other types have no statistics, which is not an error. Those that are refused are in the completeness of
-// their model, if this was checked.
-void report_failures(const std::vector<stats::TensorFigures>& all, const std::vector<compare::FoundModel>& models,
-                     const std::vector<compare::TensorPlace>& selected, bool are_refused_reported, Outcome& outcome) {
-  std::map<size_t, Error> refused;  // the reason of the first one of each model
-  uint64_t count = 0;
-  std::optional<Error> first;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const stats::TensorFigures& one = all[i];
-    if (one.statistics || one.statistics.error().code == Code::unsupported) continue;
-    Error error = one.statistics.error();
-    if (one.is_refused) {
-      auto& reason = refused[selected[i].model];
-      if (reason.message.empty()) reason = reason_of_refused(*models[selected[i].model].model, one.tensor.name);
-      error = {reason.code, fmt::format("refused: {}", reason.message)};
-    }
-    outcome.note(error);
-    if (one.is_refused && are_refused_reported) continue;
-    if (count++ == 0) first = Error{error.code, fmt::format("tensor {}: {}", quoted(one.name), error.message)};
-  }
-  if (first)
-    outcome.fail({first->code, fmt::format("{} of {} tensors cannot be read: {}", count, all.size(), first->message)});
-}
-
-void print(const stats::AllFigures& figures, const std::vector<stats::LoraFigures>& pairs,
-           const StatsArguments& arguments) {
-  if (arguments.json) {
-    std::fputs(to_json(stats::to_value(figures, pairs)).c_str(), stdout);
-    return;
-  }
-  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
-  const info::Style style = info::style_of_stdout();
-  std::vector<std::string> lines;
-  if (!is_terminal) {
-    lines = arguments.channels || arguments.axis ? channel_tab_lines(figures) : tab_lines(figures);
-    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
-    return;
-  }
-  if (figures.tensors.size() == 1 && !arguments.patterns.empty()) {
-    lines = detail_lines(figures.tensors.front(), style);
-  } else {
-    lines = table_lines(figures, style);
-    for (const stats::TensorFigures& one : figures.tensors) {
-      if (one.channels.empty() && one.no_channels.empty()) continue;
-      lines.emplace_back();
-      lines.push_back(
-          info::painted(info::shortened(info::clean(one.name, style), style.width, style), info::Paint::bold));
-      for (const std::string& line : channel_lines(one, style)) lines.push_back(line);
-    }
-    for (const std::string& line : lora_lines(pairs, style)) lines.push_back(line);
-  }
-  std::fputs(info::emit(lines, style).c_str(), stdout);
-}
-
 Result<void> check(const StatsArguments& arguments) {
   const bool has_channels = arguments.channels || arguments.axis;
   if (arguments.sample && (has_channels || arguments.svd || arguments.exact))
@@ -99,22 +45,6 @@ Result<void> check(const StatsArguments& arguments) {
   if (arguments.svd && !arguments.json && ::isatty(STDOUT_FILENO) != 1)
     return failure(Code::unsupported, "--svd needs --json in a pipe (see weightfs stats --help)");
   return {};
-}
-
-// Channels that were requested, and that a tensor cannot have.
-void report_channels(const std::vector<stats::TensorFigures>& all, const StatsArguments& arguments, Outcome& outcome) {
-  if (!arguments.channels && !arguments.axis) return;
-  uint64_t count = 0;
-  bool has_axis = false;
-  for (const stats::TensorFigures& one : all) {
-    const size_t axes = one.tensor.shape.size();
-    has_axis = has_axis || (axes >= 2 && arguments.axis.value_or(0) < axes);
-    if (!one.no_channels.empty() && count++ == 0)
-      outcome.fail({Code::unsupported, fmt::format("tensor {}: {}", quoted(one.name), one.no_channels)});
-  }
-  if (!has_axis)
-    outcome.fail({Code::not_found, arguments.axis ? fmt::format("no matrix has an axis {}", *arguments.axis)
-                                                  : "no tensor has two axes"});
 }
 
 // Compares the checksums of the files that the tensors are in.
@@ -143,11 +73,13 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
           .largest = is_channels ? size_t{20} : size_t{5}};
 }
 
-// Sorts the tensors and keeps the first ones, as the options ask.
-void order(std::vector<stats::TensorFigures>& tensors, const StatsArguments& arguments) {
-  if (!arguments.sort.empty()) sort_by(arguments.sort, tensors);
-  if (arguments.top && *arguments.top < tensors.size())
-    tensors.erase(tensors.begin() + static_cast<ptrdiff_t>(*arguments.top), tensors.end());
+stats::PrintOptions print_options(const StatsArguments& arguments) {
+  return {.json = arguments.json,
+          .channels = arguments.channels || arguments.axis,
+          .detail = !arguments.patterns.empty(),
+          .lora = !arguments.sample,
+          .sort = arguments.sort,
+          .top = arguments.top};
 }
 
 // What the models lack; that they have no tensors, if that is all.
@@ -183,17 +115,18 @@ Exit run_stats(StatsArguments& arguments) {
   ProgressBar bar;
   stats::FigureOptions options = figure_options(arguments, selected->size());
   options.report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); };
-  auto figures = compute_figures(*models, *selected, options);
+  stats::TensorProblems problems(*models, *selected, arguments.patterns.empty());
+  stats::Printer printer(print_options(arguments), models->empty() ? nullptr : models->front().model->budget);
+  const auto groups = compute_figures(*models, *selected, options, [&](stats::TensorFigures one) {
+    problems.note(one);
+    return printer.add(std::move(one));
+  });
   bar.clear();
-  if (!figures) return report_error(figures.error());
+  if (!groups) return report_error(groups.error());
   report_lacks(*models, selected->empty(), arguments, outcome);
-  report_failures(figures->tensors, *models, *selected, arguments.patterns.empty(), outcome);
-  report_channels(figures->tensors, arguments, outcome);
-  // A table in a pipe has no place for them.
-  const bool has_lora = !arguments.sample && (arguments.json || ::isatty(STDOUT_FILENO) == 1);
-  const auto pairs = has_lora ? stats::lora_figures(figures->tensors) : std::vector<stats::LoraFigures>();
-  order(figures->tensors, arguments);
-  print(*figures, pairs, arguments);
+  problems.report(outcome);
+  if (arguments.channels || arguments.axis) problems.report_channels(arguments.axis, outcome);
+  printer.end(*groups);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   if (!arguments.sample) compare_files(*models, *selected, source, outcome);
   return outcome.status();

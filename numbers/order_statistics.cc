@@ -54,8 +54,9 @@ Result<std::vector<double>> sort_numbers_at(const Elements& elements, std::span<
     for (const auto value : block)
       if (std::isfinite(value)) all.numbers.push_back(static_cast<double>(value));
   };
-  std::vector<double> all =
-      TRY(sum_over<FiniteNumbers>(elements, chunks, 1, count_bytes, [] { return FiniteNumbers(); }, add)).numbers;
+  std::vector<double> all = TRY(sum_over<FiniteNumbers>(
+                                    elements, chunks, 1, count_bytes, [] { return FiniteNumbers(); }, add))
+                                .numbers;
   std::ranges::sort(all, [](double a, double b) { return a != b ? a < b : std::signbit(a) > std::signbit(b); });
   std::vector<double> out(places.size());
   for (size_t i = 0; i < places.size(); ++i)

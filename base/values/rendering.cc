@@ -206,6 +206,10 @@ SourcePtr charged_text(std::string text, BudgetPtr budget) {
 
 std::string to_json(const Value& value) { return rendered(page_of(value)); }
 
+std::string to_json_nested(const Value& value, int depth) {
+  return rendered([&](TextSink& out) { JsonWriter(out, kMaxIndent - depth).write(value); });
+}
+
 Result<std::string> to_json(const Value& value, Budget& budget) { return rendered(budget, page_of(value)); }
 
 std::string to_json_line(const Value& value) {

@@ -10,6 +10,7 @@
 #include "base/budget.h"
 #include "base/result.h"
 #include "base/source.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 
@@ -97,6 +98,10 @@ std::string rendered(const Write& write) {
 /// A text that rendered() or a rendering of value.h charged to `budget`, as bytes. The charge is released with the
 /// bytes.
 SourcePtr charged_text(std::string text, BudgetPtr budget);
+
+/// A value of a document, `depth` levels below it, as to_json() of the document has it, but for the indentation of its
+/// lines, and without a newline at the end.
+std::string to_json_nested(const Value& value, int depth);
 
 /// Appends `text` as a JSON string, as append_json_string() of value.h does.
 void append_json_string(TextSink& out, std::string_view text);

@@ -1,7 +1,10 @@
 // Two models side by side, and equal tensors of one.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 
+#include "base/values/json_printer.h"
 #include "cli/api/handlers.h"
 #include "cli/compare/duplicates.h"
 #include "cli/compare/models.h"
@@ -37,9 +40,12 @@ Accepted<Content> compare_models(const Call& call) {
   const compare::Contents contents_a = ACCEPT(accepted(compare::contents_of(a->pointer())));
   const compare::Contents contents_b = ACCEPT(accepted(compare::contents_of(b->pointer())));
   const auto found = ACCEPT(accepted(compare::compare_contents(contents_a, contents_b, options)));
-  Map out = compare::differences_value(found, has_values);
-  out.append("indices", indices_of(found, a->model()));
-  return json_content(out);
+  Content content;
+  JsonPrinter out(JsonPrinter::Form::line, [&](std::string_view text) { content.bytes += text; });
+  compare::write_differences(found, has_values, out);
+  out.member("indices", indices_of(found, a->model()));
+  out.end();
+  return content;
 }
 
 Accepted<Content> deviation(const Call& call) {
@@ -64,17 +70,25 @@ Accepted<Content> find_equal_tensors(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
   const std::vector<ModelPtr> models = {of->pointer()};
   const auto found = ACCEPT(accepted(compare::find_duplicates(models, processors(kThreads), call.report)));
-  List groups;
+  Content content;
+  const auto write = [&](std::string_view text) { content.bytes += text; };
   uint64_t cost = 0;
+  content.bytes = "{\"groups\":[";
   for (const compare::EqualTensors& group : found.groups) {
-    List tensors;
+    if (&group != &found.groups.front()) content.bytes += ',';
+    JsonPrinter out(JsonPrinter::Form::line, write);
+    out.member("bytes", group.nbytes);
+    out.member("copies", group.copies);
+    out.member("cost", group.cost());
+    out.begin_list("tensors");
     for (const compare::TensorPlace& place : group.tensors)
-      tensors.emplace_back(map_of({{"index", place.index}, {"name", of->name(place.index)}}));
-    groups.emplace_back(map_of(
-        {{"bytes", group.nbytes}, {"copies", group.copies}, {"cost", group.cost()}, {"tensors", std::move(tensors)}}));
+      out.item(map_of({{"index", place.index}, {"name", of->name(place.index)}}));
+    out.end_list();
+    out.end();
     cost += group.cost();
   }
-  return json_content(map_of({{"groups", std::move(groups)}, {"cost", cost}, {"unreadable", found.unreadable.size()}}));
+  content.bytes += fmt::format("],\"cost\":{},\"unreadable\":{}}}", cost, found.unreadable.size());
+  return content;
 }
 
 }  // namespace weightfs::api

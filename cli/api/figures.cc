@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "base/cancel.h"
 #include "cli/api/handlers.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
@@ -41,16 +42,13 @@ Accepted<std::vector<plot::NamedTensor>> second_of(const Call& call) {
 Value number_or_null(double number) { return std::isfinite(number) ? Value(number) : Value(nullptr); }
 
 Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode) {
-  if (mode == Mode::sample) return {};
-  std::vector<TensorView> views;
-  uint64_t total = 0;
+  FigureCost cost;
   for (const plot::NamedTensor& named : tensors) {
-    views.push_back(named.tensor);
+    if (is_cancelled()) return httpd::refused(503, "cancelled");
     const auto elements = numbers::Elements::of(named.tensor);
-    const uint64_t bytes = elements ? elements->bytes(elements->count()) : 0;
-    total = bytes > UINT64_MAX - total ? UINT64_MAX : total + bytes;
+    cost.add(named.tensor, elements && mode != Mode::sample ? elements->bytes(elements->count()) : 0);
   }
-  const auto checked = weightfs::check_amount(views, total);
+  const auto checked = cost.check();
   if (!checked) return httpd::refused(422, checked.error().message);
   return {};
 }
@@ -70,11 +68,14 @@ Accepted<Content> statistics(const Call& call) {
       .report = [&](uint64_t done, uint64_t total, const std::string&) { call.report("reading", done, total); }};
   if (has_axis) options.axis = static_cast<size_t>(ACCEPT(call.query.number("axis", 0, 64)));
   const std::vector<compare::FoundModel> models = {{"", named.model->pointer()}};
-  const auto figures = ACCEPT(accepted(compute_figures(models, {{0, named.index}}, options)));
-  const stats::TensorFigures& one = figures.tensors.front();
-  if (!one.statistics) return tl::unexpected<Refusal>(refusal_of(one.statistics.error()));
-  Map out = stats::tensor_value(one);
-  out.append("sample", one.statistics->is_sample());
+  std::optional<stats::TensorFigures> one;
+  ACCEPT(accepted(compute_figures(models, {{0, named.index}}, options, [&](stats::TensorFigures figures) {
+    one = std::move(figures);
+    return Result<void>();
+  })));
+  if (!one->statistics) return tl::unexpected<Refusal>(refusal_of(one->statistics.error()));
+  Map out = stats::tensor_value(*one);
+  out.append("sample", one->statistics->is_sample());
   return json_content(out);
 }
 

@@ -64,7 +64,8 @@ Value number_or_null(double number);
 /// How much of a tensor is read: all, a few rows, or all in a second pass, too.
 enum class Mode { full, sample, exact };
 
-/// Refuses to read more of the tensors than their files explain (weightfs::check_amount()), except for a sample.
+/// Refuses to read more of the tensors than their files explain (FigureCost). A sample costs only its number of
+/// tensors.
 Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode);
 
 /// The parameter `mode`: sample, full or exact.

@@ -168,6 +168,7 @@ std::vector<uint32_t> shown_tensors(const OpenModel& of) {
     return names.contains(name) || (names.size() < most && names.try_emplace(name, names.size()).second);
   };
   for (size_t i = 0; i < of.model().tensors.size(); ++i) {
+    if (is_cancelled()) break;  // nothing is made of them
     const std::string name = of.name(i);
     if (is_of_expert(name)) continue;  // they have a picture of their own
     const auto [layer, rest] = plot::place_of(name);
@@ -271,8 +272,10 @@ Accepted<Content> experts(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
   const Mode mode = ACCEPT(mode_of(call.query));
   std::vector<plot::NamedTensor> tensors;
-  for (size_t i = 0; i < of->model().tensors.size(); ++i)
+  for (size_t i = 0; i < of->model().tensors.size(); ++i) {
+    if (is_cancelled()) return httpd::refused(503, "cancelled");
     if (plot::has_experts(of->tensor(i))) tensors.push_back(of->tensor(i));
+  }
   ACCEPT_VOID(check_amount(tensors, mode));
   const plot::Choices choices = choices_of(call, tensors, mode);
   uint64_t failed = 0;

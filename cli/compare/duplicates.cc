@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/cancel.h"
+
 namespace weightfs::compare {
 namespace {
 
@@ -93,6 +95,7 @@ class DuplicateFinder {
   Result<std::vector<Storage*>> with_equal_beginnings(const std::vector<Storage*>& storages) {
     std::vector<std::optional<Digest>> beginnings(storages.size());
     TRY_VOID(in_parallel(storages.size(), threads_, [&](uint64_t i) -> Result<void> {
+      if (is_cancelled()) return cancelled();
       Storage& storage = *storages[static_cast<size_t>(i)];
       const Slice source = tensor_at(storage.tensors.front()).source;
       const auto text = read_text(source, 0, std::min(kBeginning, source.size()));
@@ -116,6 +119,7 @@ class DuplicateFinder {
     for (const Storage* storage : storages) total += tensor_at(storage->tensors.front()).nbytes();
     std::atomic<uint64_t> done = 0;
     return in_parallel(storages.size(), threads_, [&](uint64_t i) -> Result<void> {
+      if (is_cancelled()) return cancelled();
       Storage& storage = *storages[static_cast<size_t>(i)];
       const auto digest = digest_of(tensor_at(storage.tensors.front()).source,
                                     [&](uint64_t bytes) { report_("hashing", done.fetch_add(bytes) + bytes, total); });

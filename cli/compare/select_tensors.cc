@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/budget.h"
 #include "base/text.h"
 #include "cli/console/words.h"
 #include "formats/completeness.h"
@@ -55,20 +56,32 @@ std::string layer_of(std::string_view name) {
   return {};
 }
 
-Result<void> check_amount(std::span<const TensorView> tensors, uint64_t total) {
+namespace {
+
+constexpr uint64_t kRepeats = 100;  // how often the bytes of the files may be read
+constexpr uint64_t kMaxStored = UINT64_MAX / kRepeats / 2;
+constexpr uint64_t kStepsOfTensor = 5;  // Cost::step: of opening it and writing its figures
+
+}  // namespace
+
+void FigureCost::add(const TensorView& tensor, uint64_t bytes) {
+  const Source* const file = tensor.source.whole().get();
+  if (file != nullptr && files_.insert(file).second) stored_ += std::min(file->size(), kMaxStored - stored_);
+  bytes_ = bytes > UINT64_MAX - bytes_ ? UINT64_MAX : bytes_ + bytes;
+  ++tensors_;
+}
+
+Result<void> FigureCost::check() const {
   constexpr uint64_t kUnexplained = uint64_t{16} << 30;  // bytes that may be read whatever the files have
-  constexpr uint64_t kRepeats = 100;                     // how often the bytes of the files may be read
-  constexpr uint64_t kMost = UINT64_MAX / kRepeats / 2;
-  std::set<const Source*> files;
-  uint64_t stored = 0;
-  for (const TensorView& tensor : tensors) {
-    const Source* const file = tensor.source.whole().get();
-    if (file != nullptr && files.insert(file).second) stored += std::min(file->size(), kMost - stored);
-  }
-  if (total <= kUnexplained + kRepeats * stored) return {};
-  return failure(Code::resource,
-                 fmt::format("the tensors have {}, but their files only {}; use --sample, or fewer tensors",
-                             human_size(total), human_size(stored)));
+  if (bytes_ > kUnexplained + kRepeats * stored_)
+    return failure(Code::resource,
+                   fmt::format("the tensors have {}, but their files only {}; use --sample, or fewer tensors",
+                               human_size(bytes_), human_size(stored_)));
+  if (!Budget(stored_).charge(Cost::step, tensors_ * kStepsOfTensor))
+    return failure(Code::resource, fmt::format("figures of {} tensors take longer than their files of {} allow; "
+                                               "name fewer tensors",
+                                               tensors_, human_size(stored_)));
+  return {};
 }
 
 Result<std::vector<compare::TensorPlace>> select_tensors(const std::vector<compare::FoundModel>& models,

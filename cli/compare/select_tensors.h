@@ -2,7 +2,7 @@
 #pragma once
 
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +22,23 @@ std::string full_name(const compare::FoundModel& found, const TensorView& tensor
 /// without one.
 std::string layer_of(std::string_view name);
 
-/// Fails with resource if reading `total` bytes of the tensors' elements would take more than their files explain:
-/// tensors may share a few bytes of a file.
-Result<void> check_amount(std::span<const TensorView> tensors, uint64_t total);
+/// What computing figures of the elements of tensors costs.
+class FigureCost {
+ public:
+  /// `bytes`: of the elements, as often as they are read.
+  void add(const TensorView& tensor, uint64_t bytes);
+  uint64_t bytes() const { return bytes_; }
+
+  /// Fails with resource if it is more than the files of the tensors explain: tensors may share a few bytes of a file,
+  /// and a container may name millions of them.
+  Result<void> check() const;
+
+ private:
+  std::set<const Source*> files_;
+  uint64_t stored_ = 0;  // bytes of the files
+  uint64_t bytes_ = 0;
+  uint64_t tensors_ = 0;
+};
 
 /// The indices of the tensors whose full names match one of the shell patterns (`*`, `?`, `[...]`, also across `/`) or
 /// are equal to one, ascending. All tensors without patterns. Fails with not_found for a pattern without a match; with

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/cancel.h"
 #include "cli/compare/select_tensors.h"
 
 namespace weightfs::compare {
@@ -214,47 +215,47 @@ class TensorComparer {
   }
 
   Result<void> compute_deviations() {
-    std::vector<std::pair<Elements, Elements>> elements;
-    std::vector<ChangedTensor*> wanted;
-    std::vector<TensorView> measured;
-    uint64_t total = 0;
+    FigureCost cost;
     for (ChangedTensor& changed : out_.changed) {
       const TensorView a = a_.tensors[changed.pair.a];
       const TensorView b = b_.tensors[changed.pair.b];
-      auto of_a = Elements::of(a);
-      auto of_b = Elements::of(b);
-      if (!(a.shape == b.shape)) {
+      const auto of_a = Elements::of(a);
+      const auto of_b = Elements::of(b);
+      if (!(a.shape == b.shape))
         changed.no_deviation = "another shape";
-      } else if (!of_a || !of_b) {
+      else if (!of_a || !of_b)
         changed.no_deviation = (!of_a ? of_a : of_b).error().message;
-      } else {
-        total += of_a->bytes(of_a->count());
-        elements.emplace_back(std::move(*of_a), std::move(*of_b));
-        wanted.push_back(&changed);
-        measured.push_back(a);
-      }
+      else
+        cost.add(a, of_a->bytes(of_a->count()));
     }
-    TRY_VOID(check_amount(measured, total));
-    begin_phase("measuring", total);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const TensorPair& pair = wanted[i]->pair;
-      const auto precision = numbers::worse_precision(*a_.tensors.dtype(pair.a), *b_.tensors.dtype(pair.b));
-      auto deviation = numbers::deviation_of(elements[i].first, elements[i].second, precision, options_.threads,
-                                             [this](uint64_t bytes) { count(bytes); });
-      if (deviation) {
-        wanted[i]->deviation = deviation->deviation;
-        wanted[i]->differences = deviation->differences.octaves();
-      } else {
-        add_unreadable(deviation.error().side, index_of(wanted[i]->pair, deviation.error().side),
-                       deviation.error().error);
-      }
+    TRY_VOID(cost.check());
+    begin_phase("measuring", cost.bytes());
+    for (ChangedTensor& changed : out_.changed) {
+      if (is_cancelled()) return cancelled();
+      if (changed.no_deviation.empty()) TRY_VOID(compute_deviation(changed));
     }
     return {};
   }
 
-  // Fails only for a lack of memory: other errors are part of the result.
+  Result<void> compute_deviation(ChangedTensor& changed) {
+    const TensorPair& pair = changed.pair;
+    const auto precision = numbers::worse_precision(*a_.tensors.dtype(pair.a), *b_.tensors.dtype(pair.b));
+    const Elements of_a = TRY(Elements::of(a_.tensors[pair.a])), of_b = TRY(Elements::of(b_.tensors[pair.b]));
+    auto deviation =
+        numbers::deviation_of(of_a, of_b, precision, options_.threads, [this](uint64_t bytes) { count(bytes); });
+    if (deviation) {
+      changed.deviation = deviation->deviation;
+      changed.differences = deviation->differences.octaves();
+    } else {
+      add_unreadable(deviation.error().side, index_of(pair, deviation.error().side), deviation.error().error);
+    }
+    return {};
+  }
+
+  // Fails only for a lack of memory, or when it is cancelled: other errors are part of the result.
   Result<void> run_parallel(uint64_t parts, const std::function<void(uint64_t)>& work) const {
     return in_parallel(parts, options_.threads, [&](uint64_t part) -> Result<void> {
+      if (is_cancelled()) return cancelled();
       work(part);
       return {};
     });

@@ -22,7 +22,7 @@ struct TensorPair {
 /// A tensor that both models have, with a difference.
 struct ChangedTensor {
   TensorPair pair;
-  bool has_other_type;                 ///< another dtype or shape; then the bytes are not compared
+  bool has_other_type;                          ///< another dtype or shape; then the bytes are not compared
   std::optional<numbers::Deviation> deviation;  ///< if it was requested
   std::vector<numbers::Octave> differences;     ///< the distribution of the absolute differences, with the deviation
   std::string no_deviation;                     ///< the reason if there is none

@@ -199,55 +199,82 @@ Map file_value(const FileState& state) {
   return out;
 }
 
-List file_values(const std::vector<FileChange>& files) {
-  List out;
-  for (const FileChange& file : files) {
-    Map entry;
-    entry.append("name", file.path);
-    if (file.a) entry.append("a", file_value(*file.a));
-    if (file.b) entry.append("b", file_value(*file.b));
-    out.emplace_back(std::move(entry));
-  }
-  return out;
+Map change_value(const FileChange& file) {
+  Map entry;
+  entry.append("name", file.path);
+  if (file.a) entry.append("a", file_value(*file.a));
+  if (file.b) entry.append("b", file_value(*file.b));
+  return entry;
 }
 
 const char* side_text(Side side) { return side == Side::a ? "a" : "b"; }
 
 const Model& model_of(const ModelComparison& models, Side side) { return side == Side::a ? *models.a : *models.b; }
 
-// The lists of --json, which have the elements of all models.
-struct Lists {
-  List metadata, missing, added, renamed, changed, unreadable;
+Map change_value(const ModelComparison& models, const FieldChange& change) {
+  Map entry;
+  entry.append("field", join_path(models.path, change.path));
+  if (change.a) entry.append("a", *change.a);
+  if (change.b) entry.append("b", *change.b);
+  return entry;
+}
 
-  void add(const ModelComparison& models) {
-    for (const FieldChange& change : models.metadata.changes) {
-      Map entry;
-      entry.append("field", join_path(models.path, change.path));
-      if (change.a) entry.append("a", *change.a);
-      if (change.b) entry.append("b", *change.b);
-      metadata.emplace_back(std::move(entry));
-    }
-    for (const size_t i : models.tensors.missing) missing.emplace_back(named_type_value(models, models.a->tensors[i]));
-    for (const size_t i : models.tensors.added) added.emplace_back(named_type_value(models, models.b->tensors[i]));
-    for (const TensorPair& pair : models.tensors.renamed) {
-      Map entry = named_type_value(models, models.a->tensors[pair.a]);
-      entry.append("new_name", name_in(models, models.b->tensors[pair.b]));
-      renamed.emplace_back(std::move(entry));
-    }
-    for (const ChangedTensor& one : models.tensors.changed) changed.emplace_back(changed_value(models, one));
-    for (const Error& error : models.metadata.unreadable) add_unreadable({}, models.path, error);
+Map renamed_value(const ModelComparison& models, const TensorPair& pair) {
+  Map entry = named_type_value(models, models.a->tensors[pair.a]);
+  entry.append("new_name", name_in(models, models.b->tensors[pair.b]));
+  return entry;
+}
+
+Map unreadable_value(std::optional<Side> side, const std::string& name, const Error& error) {
+  Map entry;
+  if (side) entry.append("source", side_text(*side));
+  if (!name.empty()) entry.append("name", name);
+  entry.append("error", error.message);
+  return entry;
+}
+
+// Writes a list that has the elements of all models: those that `items` adds for each.
+template <class Items>
+void write_list(const ContentsComparison& found, const char* name, JsonPrinter& out, const Items& items) {
+  out.begin_list(name);
+  for (const ModelComparison& models : found.models) items(models);
+  out.end_list();
+}
+
+void write_tensors(const ContentsComparison& found, JsonPrinter& out) {
+  write_list(found, "missing", out, [&](const ModelComparison& models) {
+    for (const size_t i : models.tensors.missing) out.item(named_type_value(models, models.a->tensors[i]));
+  });
+  write_list(found, "added", out, [&](const ModelComparison& models) {
+    for (const size_t i : models.tensors.added) out.item(named_type_value(models, models.b->tensors[i]));
+  });
+  write_list(found, "renamed", out, [&](const ModelComparison& models) {
+    for (const TensorPair& pair : models.tensors.renamed) out.item(renamed_value(models, pair));
+  });
+  write_list(found, "changed", out, [&](const ModelComparison& models) {
+    for (const ChangedTensor& one : models.tensors.changed) out.item(changed_value(models, one));
+  });
+}
+
+void write_deviations(const ContentsComparison& found, JsonPrinter& out) {
+  out.begin_list("layers");
+  for (const LayerDeviation& layer : layer_deviations(found))
+    out.item(map_of(
+        {{"name", layer.name}, {"tensors", layer.tensors}, {"stat", deviation_value(layer.deviation, std::nullopt)}}));
+  out.end_list();
+  out.member("stat", deviation_value(total_deviation(found), std::nullopt));
+}
+
+void write_unreadable(const ContentsComparison& found, JsonPrinter& out) {
+  out.begin_list("unreadable");
+  for (const ModelComparison& models : found.models) {
+    for (const Error& error : models.metadata.unreadable) out.item(unreadable_value({}, models.path, error));
     for (const UnreadableTensor& one : models.tensors.unreadable)
-      add_unreadable(one.side, name_in(models, model_of(models, one.side).tensors[one.index]), one.error);
+      out.item(unreadable_value(one.side, name_in(models, model_of(models, one.side).tensors[one.index]), one.error));
   }
-
-  void add_unreadable(std::optional<Side> side, const std::string& name, const Error& error) {
-    Map entry;
-    if (side) entry.append("source", side_text(*side));
-    if (!name.empty()) entry.append("name", name);
-    entry.append("error", error.message);
-    unreadable.emplace_back(std::move(entry));
-  }
-};
+  for (const UnreadableFile& one : found.unreadable) out.item(unreadable_value(one.side, one.path, one.error));
+  out.end_list();
+}
 
 }  // namespace
 
@@ -267,31 +294,19 @@ void print_differences(const ContentsComparison& found, bool has_deviation) {
   print_summary(found, style);
 }
 
-Map differences_value(const ContentsComparison& found, bool has_deviation) {
-  Lists lists;
-  for (const ModelComparison& models : found.models) lists.add(models);
-  for (const UnreadableFile& one : found.unreadable) lists.add_unreadable(one.side, one.path, one.error);
-  Map out;
-  out.append("equal", !found.is_different() && !found.is_incomplete());
-  out.append("metadata", std::move(lists.metadata));
-  out.append("missing", std::move(lists.missing));
-  out.append("added", std::move(lists.added));
-  out.append("renamed", std::move(lists.renamed));
-  out.append("changed", std::move(lists.changed));
-  if (has_deviation) {
-    List layers;
-    for (const LayerDeviation& layer : layer_deviations(found))
-      layers.emplace_back(map_of({{"name", layer.name},
-                                  {"tensors", layer.tensors},
-                                  {"stat", deviation_value(layer.deviation, std::nullopt)}}));
-    out.append("layers", std::move(layers));
-    out.append("stat", deviation_value(total_deviation(found), std::nullopt));
-  }
-  out.append("files", file_values(found.files));
-  out.append("unreadable", std::move(lists.unreadable));
-  out.append("equal_tensors", found.equal_tensors);
-  out.append("equal_files", found.equal_files);
-  return out;
+void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out) {
+  out.member("equal", !found.is_different() && !found.is_incomplete());
+  write_list(found, "metadata", out, [&](const ModelComparison& models) {
+    for (const FieldChange& change : models.metadata.changes) out.item(change_value(models, change));
+  });
+  write_tensors(found, out);
+  if (has_deviation) write_deviations(found, out);
+  out.begin_list("files");
+  for (const FileChange& file : found.files) out.item(change_value(file));
+  out.end_list();
+  write_unreadable(found, out);
+  out.member("equal_tensors", found.equal_tensors);
+  out.member("equal_files", found.equal_files);
 }
 
 std::vector<std::string> unreadable_lines(const ContentsComparison& found, const std::string& a, const std::string& b) {

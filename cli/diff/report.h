@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/values/value.h"
 #include "cli/compare/models.h"
+#include "base/values/json_printer.h"
 
 namespace weightfs::compare {
 
@@ -13,8 +13,9 @@ namespace weightfs::compare {
 /// a pipe, and the worst tensors first; on a terminal the layers follow. A terminal gets a summary at the end.
 void print_differences(const ContentsComparison& found, bool has_deviation);
 
-/// The object of --json; with the deviations of layers and of all tensors if these were requested.
-Map differences_value(const ContentsComparison& found, bool has_deviation);
+/// The members of the object of --json; with the deviations of layers and of all tensors if these were requested. Each
+/// difference is written at once.
+void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out);
 
 /// A line for each thing that could not be compared, except refused tensors: their models are incomplete. `a` and `b`
 /// name the sources.

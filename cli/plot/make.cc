@@ -7,6 +7,7 @@
 #include <limits>
 #include <tuple>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "fs/listing.h"
 #include "numbers/channels.h"
@@ -144,6 +145,7 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
   std::vector<numbers::Distribution> distributions;
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const NamedTensor& named : tensors) {
+    if (is_cancelled()) return cancelled();
     const Elements elements = TRY(Elements::of(named.tensor));
     numbers::Figures figures = TRY(numbers::figures_of(
         elements, named.tensor.shape, {.sample = choices.sample, .threads = choices.threads}, choices.count_bytes));

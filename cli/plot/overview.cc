@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/plot/make.h"
@@ -209,6 +210,7 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
   Sheet sheet;
   bool is_sample = false;
   for (const NamedTensor& named : tensors) {
+    if (is_cancelled()) return cancelled();
     const auto value =
         metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices, is_sample);
     if (!value) failed(named, value.error());
@@ -224,8 +226,10 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
 Result<HeatMap> experts_of(const std::string& title, const std::vector<NamedTensor>& tensors, const Choices& choices,
                            const std::function<void(const NamedTensor&, const Error&)>& failed) {
   ExpertSums sums;
-  for (const NamedTensor& named : tensors)
+  for (const NamedTensor& named : tensors) {
+    if (is_cancelled()) return cancelled();
     if (const auto added = sums.add(named, choices); !added) failed(named, added.error());
+  }
   const Sheet sheet = sums.sheet();
   if (sheet.empty()) return failure(Code::not_found, "no tensors of experts");
   HeatMap map = sheet.to_map(title, "expert", "layer");

@@ -39,8 +39,7 @@ struct GroupFigures {
   numbers::Statistics statistics;
 };
 
-struct AllFigures {
-  std::vector<TensorFigures> tensors;
+struct AllGroups {
   std::vector<GroupFigures> layers;  ///< in the order of their first tensors
   GroupFigures total;
 };
@@ -56,8 +55,13 @@ struct FigureOptions {
   std::function<void(uint64_t done, uint64_t total, const std::string& name)> report = {};
 };
 
-/// Computes them, in the order of `selected`. Fails as check_amount() does.
-Result<AllFigures> compute_figures(const std::vector<compare::FoundModel>& models,
-                                   const std::vector<compare::TensorPlace>& selected, const FigureOptions& options);
+/// Receives the figures of a tensor, which exist nowhere else. An error ends the computation.
+using UseTensor = std::function<Result<void>(TensorFigures one)>;
+
+/// Computes them, and passes them on in the order of `selected`. Fails as FigureCost::check() does before the first
+/// one, with resource when the calling thread is cancelled, and as `use` does.
+Result<AllGroups> compute_figures(const std::vector<compare::FoundModel>& models,
+                                  const std::vector<compare::TensorPlace>& selected, const FigureOptions& options,
+                                  const UseTensor& use);
 
 }  // namespace weightfs::stats

@@ -15,6 +15,7 @@ using numbers::Statistics;
 template <class Numbers>
 List list_of(const Numbers& numbers) {
   List list;
+  list.reserve(numbers.size());
   for (const auto number : numbers) list.emplace_back(number);
   return list;
 }
@@ -83,19 +84,6 @@ void append_singular(const Result<std::vector<double>>& values, Map& out) {
     out.append("no_singular_values", values.error().message);
 }
 
-Value lora_value(const LoraFigures& pair) {
-  Map out = map_of({{"name", pair.name}, {"rank", pair.rank}});
-  if (pair.singular_values) out.append("norm", pair.norm());
-  append_singular(pair.singular_values, out);
-  return out;
-}
-
-Value group_value(const GroupFigures& group) {
-  Map out = map_of({{"name", group.name}, {"tensors", group.tensors}});
-  append_statistics(group.statistics, out);
-  return out;
-}
-
 }  // namespace
 
 Map tensor_value(const TensorFigures& one) {
@@ -119,14 +107,16 @@ Map tensor_value(const TensorFigures& one) {
   return out;
 }
 
-Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs) {
-  List tensors, layers, products;
-  for (const LoraFigures& pair : pairs) products.push_back(lora_value(pair));
-  for (const TensorFigures& one : figures.tensors) tensors.emplace_back(tensor_value(one));
-  for (const GroupFigures& layer : figures.layers) layers.push_back(group_value(layer));
-  Map out = map_of({{"tensors", std::move(tensors)}, {"layers", std::move(layers)}});
-  if (!pairs.empty()) out.append("lora", std::move(products));
-  out.append("total", group_value(figures.total));
+Map lora_value(const LoraFigures& pair) {
+  Map out = map_of({{"name", pair.name}, {"rank", pair.rank}});
+  if (pair.singular_values) out.append("norm", pair.norm());
+  append_singular(pair.singular_values, out);
+  return out;
+}
+
+Map group_value(const GroupFigures& group) {
+  Map out = map_of({{"name", group.name}, {"tensors", group.tensors}});
+  append_statistics(group.statistics, out);
   return out;
 }
 

@@ -34,11 +34,16 @@ double LoraFigures::norm() const {
   return std::sqrt(square);
 }
 
-std::vector<LoraFigures> lora_figures(const std::vector<TensorFigures>& tensors) {
-  std::unordered_map<std::string_view, const TensorFigures*> by_name;
-  for (const TensorFigures& one : tensors) by_name.try_emplace(one.name, &one);
+bool is_lora_factor(const std::string& name) {
+  return std::ranges::any_of(
+      kNames, [&](const Names& each) { return name.find(each.a) != name.npos || name.find(each.b) != name.npos; });
+}
+
+std::vector<LoraFigures> lora_figures(const std::vector<LoraFactor>& factors) {
+  std::unordered_map<std::string_view, const LoraFactor*> by_name;
+  for (const LoraFactor& one : factors) by_name.try_emplace(one.name, &one);
   std::vector<LoraFigures> out;
-  for (const TensorFigures& one : tensors) {
+  for (const LoraFactor& one : factors) {
     for (const auto& [a, b] : kNames) {
       const size_t at = one.name.find(a);
       if (at == std::string::npos) continue;

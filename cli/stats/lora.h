@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/stats/figures.h"
+#include "formats/tensor_list.h"
 
 namespace weightfs::stats {
 
@@ -19,8 +19,17 @@ struct LoraFigures {
   double norm() const;  ///< Frobenius; of values that are known
 };
 
-/// The pairs among tensors, by their names: lora_A and lora_B (PEFT), lora_a and lora_b (GGUF), lora_down and lora_up
-/// (kohya). The third dimension and more of convolutions belong to the columns of A.
-std::vector<LoraFigures> lora_figures(const std::vector<TensorFigures>& tensors);
+/// A tensor that may be one of a pair.
+struct LoraFactor {
+  std::string name;
+  TensorView tensor;
+};
+
+/// Whether a tensor is a factor by its name: lora_A and lora_B (PEFT), lora_a and lora_b (GGUF), lora_down and lora_up
+/// (kohya).
+bool is_lora_factor(const std::string& name);
+
+/// The pairs among tensors, by their names. The third dimension and more of convolutions belong to the columns of A.
+std::vector<LoraFigures> lora_figures(const std::vector<LoraFactor>& factors);
 
 }  // namespace weightfs::stats

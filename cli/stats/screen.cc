@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/text.h"
 #include "cli/console/table.h"
@@ -45,24 +46,34 @@ std::vector<std::string> column_names() {
 
 void sort_by(std::string_view name, std::vector<TensorFigures>& tensors) {
   const Column& column = *std::ranges::find(columns(), name, &Column::name);
-  const auto number = [&](const TensorFigures& one) {
-    const double value = column.number(row_of(one)).value_or(-std::numeric_limits<double>::infinity());
-    return one.statistics ? value : -std::numeric_limits<double>::infinity();
-  };
-  if (column.number)
-    std::ranges::stable_sort(tensors, std::ranges::greater(), number);
-  else
-    std::ranges::stable_sort(tensors, {}, [&](const TensorFigures& one) { return column.raw(row_of(one)); });
+  std::vector<std::pair<double, std::string>> keys;
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (const TensorFigures& one : tensors) {
+    constexpr double kLast = std::numeric_limits<double>::infinity();
+    const Row row = row_of(one);
+    if (column.number)
+      keys.emplace_back(one.statistics ? -column.number(row).value_or(-kLast) : kLast, "");
+    else
+      keys.emplace_back(0, column.raw(row));
+  }
+  std::ranges::stable_sort(
+      order, {}, [&](size_t i) -> const auto& { return keys[i]; });
+  std::vector<TensorFigures> sorted;
+  sorted.reserve(tensors.size());
+  for (const size_t i : order) sorted.push_back(std::move(tensors[i]));
+  tensors = std::move(sorted);
 }
 
-std::vector<std::string> table_lines(const AllFigures& figures, const info::Style& style) {
+std::vector<std::string> table_lines(std::span<const TensorFigures> tensors, const AllGroups& groups,
+                                     const info::Style& style) {
   std::vector<Row> rows;
-  for (const TensorFigures& one : figures.tensors) rows.push_back(row_of(one));
-  if (figures.total.tensors > 1) rows.push_back(row_of(figures.total));
+  for (const TensorFigures& one : tensors) rows.push_back(row_of(one));
+  if (groups.total.tensors > 1) rows.push_back(row_of(groups.total));
   auto [lines, is_complete] = grid_of(rows, "tensor", style);
-  if (figures.layers.size() > 1) {
+  if (groups.layers.size() > 1) {
     std::vector<Row> layers;
-    for (const GroupFigures& layer : figures.layers) layers.push_back(row_of(layer));
+    for (const GroupFigures& layer : groups.layers) layers.push_back(row_of(layer));
     const info::FittedLines grid = grid_of(layers, "layer", style);
     lines.emplace_back();
     lines.insert(lines.end(), grid.lines.begin(), grid.lines.end());
@@ -99,24 +110,24 @@ std::vector<std::string> channel_lines(const TensorFigures& one, const info::Sty
   return lines;
 }
 
-std::vector<std::string> tab_lines(const AllFigures& figures) {
-  std::vector<std::string> lines = {joined_with_tabs(column_names())};
-  for (const TensorFigures& one : figures.tensors) {
-    std::vector<std::string> cells;
-    for (const Column& column : columns()) cells.push_back(column.raw(row_of(one)));
-    lines.push_back(joined_with_tabs(cells));
-  }
-  return lines;
+std::string tab_header() { return joined_with_tabs(column_names()); }
+
+std::string tab_line(const TensorFigures& one) {
+  const Row row = row_of(one);
+  std::vector<std::string> cells;
+  for (const Column& column : columns()) cells.push_back(column.raw(row));
+  return joined_with_tabs(cells);
 }
 
-std::vector<std::string> channel_tab_lines(const AllFigures& figures) {
-  std::vector<std::string> lines = {"tensor\taxis\tchannel\trms\tmax\toutlier_share"};
-  for (const TensorFigures& one : figures.tensors)
-    for (const AxisChannels& axis : one.channels)
-      for (const numbers::Channel& channel : axis.largest)
-        lines.push_back(joined_with_tabs({one.name, std::to_string(axis.axis), std::to_string(channel.index),
-                                          fmt::format("{}", channel.rms), fmt::format("{}", channel.max),
-                                          fmt::format("{}", channel.outlier_share)}));
+std::string channel_tab_header() { return "tensor\taxis\tchannel\trms\tmax\toutlier_share"; }
+
+std::vector<std::string> channel_tab_lines(const TensorFigures& one) {
+  std::vector<std::string> lines;
+  for (const AxisChannels& axis : one.channels)
+    for (const numbers::Channel& channel : axis.largest)
+      lines.push_back(joined_with_tabs({one.name, std::to_string(axis.axis), std::to_string(channel.index),
+                                        fmt::format("{}", channel.rms), fmt::format("{}", channel.max),
+                                        fmt::format("{}", channel.outlier_share)}));
   return lines;
 }
 

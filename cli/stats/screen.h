@@ -1,6 +1,7 @@
 // The output of `weightfs stats`: on a terminal, in a pipe, and as JSON.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ std::vector<std::string> column_names();
 void sort_by(std::string_view column, std::vector<TensorFigures>& tensors);
 
 /// Lines for a terminal: the tensors, the layers if there are several, and the total of more than one tensor.
-std::vector<std::string> table_lines(const AllFigures& figures, const info::Style& style);
+std::vector<std::string> table_lines(std::span<const TensorFigures> tensors, const AllGroups& groups,
+                                     const info::Style& style);
 
 /// One tensor in detail: all figures, a histogram of the terminal's width, scales and channels.
 std::vector<std::string> detail_lines(const TensorFigures& one, const info::Style& style);
@@ -31,13 +33,15 @@ std::vector<std::string> channel_lines(const TensorFigures& one, const info::Sty
 /// The norm and the singular values of the products of LoRA factors.
 std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const info::Style& style);
 
-/// Lines for a pipe: a header, and a line for each tensor, with tabs.
-std::vector<std::string> tab_lines(const AllFigures& figures);
-std::vector<std::string> channel_tab_lines(const AllFigures& figures);
+/// Lines for a pipe, with tabs: a header, and those of each tensor.
+std::string tab_header();
+std::string tab_line(const TensorFigures& one);
+std::string channel_tab_header();
+std::vector<std::string> channel_tab_lines(const TensorFigures& one);
 
-/// One tensor, as in the JSON.
+/// The parts of the JSON.
 Map tensor_value(const TensorFigures& one);
-
-Value to_value(const AllFigures& figures, const std::vector<LoraFigures>& pairs);
+Map group_value(const GroupFigures& group);
+Map lora_value(const LoraFigures& pair);
 
 }  // namespace weightfs::stats

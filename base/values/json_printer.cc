@@ -1,0 +1,68 @@
+#include "base/values/json_printer.h"
+
+#include <algorithm>
+
+#include "base/values/rendering.h"
+
+namespace weightfs {
+
+void JsonPrinter::begin_member(std::string_view key) {
+  text_ += has_members_ ? "," : "{";
+  if (!is_line()) text_ += "\n  ";
+  has_members_ = true;
+  append_json_string(text_, key);
+  text_ += is_line() ? ":" : ": ";
+}
+
+void JsonPrinter::append(const Value& value, int depth) {
+  if (is_line()) {
+    text_ += to_json_line(value);
+    return;
+  }
+  // A string of JSON has no newline.
+  const std::string text = to_json_nested(value, depth);
+  const std::string line_start = "\n" + std::string(2 * static_cast<size_t>(depth), ' ');
+  for (size_t begin = 0;;) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    text_.append(text, begin, end - begin);
+    if (end == text.size()) return;
+    text_ += line_start;
+    begin = end + 1;
+  }
+}
+
+void JsonPrinter::flush() {
+  write_(text_);
+  text_.clear();
+}
+
+void JsonPrinter::member(std::string_view key, const Value& value) {
+  begin_member(key);
+  append(value, 1);
+  flush();
+}
+
+void JsonPrinter::begin_list(std::string_view key) {
+  begin_member(key);
+  text_ += '[';
+  has_items_ = false;
+}
+
+void JsonPrinter::item(const Value& value) {
+  if (has_items_) text_ += ',';
+  if (!is_line()) text_ += "\n    ";
+  has_items_ = true;
+  append(value, 2);
+  flush();
+}
+
+void JsonPrinter::end_list() { text_ += has_items_ && !is_line() ? "\n  ]" : "]"; }
+
+void JsonPrinter::end() {
+  if (!has_members_) text_ += '{';
+  text_ += has_members_ && !is_line() ? "\n}" : "}";
+  if (!is_line()) text_ += '\n';
+  flush();
+}
+
+}  // namespace weightfs
