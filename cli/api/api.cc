@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <mutex>
 
 #include "base/cancel.h"
 #include "base/digest.h"
@@ -13,24 +11,6 @@
 #include "fs/http/protocol/conditions.h"
 
 namespace weightfs::api {
-namespace {
-
-// Asks no more often than every few milliseconds, because each costs a system call. Once true, it stays true.
-std::function<bool()> at_times(const std::function<bool()>& has_left) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kInterval{20};
-  const auto state = std::make_shared<std::pair<std::mutex, bool>>();
-  const auto next = std::make_shared<Clock::time_point>(Clock::now() + kInterval);
-  return [=] {
-    const std::scoped_lock lock(state->first);
-    if (state->second || !has_left || Clock::now() < *next) return state->second;
-    *next = Clock::now() + kInterval;
-    return state->second = has_left();
-  };
-}
-
-}  // namespace
-
 struct Api::Endpoint {
   // What the result of an endpoint depends on, and how long it may take.
   enum class Kind {
@@ -76,7 +56,7 @@ std::optional<Accepted<httpd::Response>> Api::answer(const httpd::Request& reque
   if (endpoint == nullptr) return httpd::refused(404, "the API has no such endpoint; see docs/api.md");
   // Someone who types or zooms asks again before the answer is there.
   if (has_left && has_left()) return httpd::refused(503, "the client has gone");
-  const CancelScope scope(at_times(has_left));
+  const CancelScope scope(has_left ? has_left : [] { return false; });
   return answer(*endpoint, request, Query(target.query));
 }
 
@@ -95,9 +75,10 @@ Accepted<std::string> Api::version_of(const Query& query) {
 Accepted<ContentPtr> Api::compute(const Endpoint& endpoint, const Query& query, const std::string& key,
                                   const Report& report) {
   Call call{query, forest_, models_, source_, href_, report};
-  auto made = std::make_shared<const Content>(ACCEPT(endpoint.make(call)));
+  Content content = ACCEPT(endpoint.make(call));
+  const ContentPtr made = ACCEPT(results_.share(std::move(content)));
   if (endpoint.kind >= Endpoint::Kind::summary) results_.keep(key, made);
-  return ContentPtr(made);
+  return made;
 }
 
 Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Request& request, const Query& query) {
@@ -133,7 +114,7 @@ Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Req
   response.add("Content-Type", content->type).add("X-Content-Type-Options", "nosniff");
   response.add("Cross-Origin-Resource-Policy", "same-origin");
   if (!content->grid.empty()) response.add("Weightfs-Grid", content->grid);
-  response.body.emplace_back(content->bytes);
+  response.body.emplace_back(httpd::SharedText{{content, &content->bytes}});
   return response;
 }
 

@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
-#include <sstream>
 
+#include "base/cancel.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -30,15 +29,28 @@ bool has_word(std::string_view text, std::string_view word) {
   return found != text.end();
 }
 
-// The words between blanks.
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
+// Sorts parts and merges them, so that a million names can be cancelled in between. Equal ones keep their order.
+template <class Less>
+Result<void> sort_stably(std::vector<uint32_t>& all, const Less& less) {
+  constexpr ptrdiff_t kPart = 1 << 14;
+  const auto size = static_cast<ptrdiff_t>(all.size());
+  const auto place = [&](ptrdiff_t at) { return all.begin() + std::min(at, size); };
+  for (ptrdiff_t at = 0; at < size; at += kPart) {
+    if (is_cancelled()) return cancelled();
+    std::stable_sort(place(at), place(at + kPart), less);
+  }
+  for (ptrdiff_t width = kPart; width < size; width *= 2) {
+    for (ptrdiff_t at = 0; at + width < size; at += 2 * width) {
+      if (is_cancelled()) return cancelled();
+      std::inplace_merge(place(at), place(at + width), place(at + 2 * width), less);
+    }
+  }
+  return {};
 }
 
 template <class Key>
-void sort_by(std::vector<uint32_t>& all, const Key& key) {
-  std::ranges::stable_sort(all, {}, key);
+Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
+  return sort_stably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
 }
 
 }  // namespace
@@ -86,72 +98,74 @@ std::string OpenModel::name(size_t tensor) const {
 
 plot::NamedTensor OpenModel::tensor(size_t tensor) const { return {name(tensor), model_->tensors[tensor]}; }
 
-std::shared_ptr<const std::vector<uint32_t>> OpenModel::in_order(Order order) const {
-  const std::scoped_lock lock(mutex_);
-  auto& known = orders_[order];
-  if (known) return known;
-  const TensorList& tensors = model_->tensors;
-  auto all = std::make_shared<std::vector<uint32_t>>(tensors.size());
-  std::iota(all->begin(), all->end(), 0U);
-  switch (order) {
-    case Order::index:
-      break;
-    case Order::name:
-      std::ranges::stable_sort(*all,
-                               [&](uint32_t a, uint32_t b) { return is_before(tensors.name(a), tensors.name(b)); });
-      break;
-    case Order::dtype:
-      sort_by(*all,
-              [&](uint32_t i) { return tensors.dtype(i) == nullptr ? std::string_view() : tensors.dtype(i)->name; });
-      break;
-    case Order::shape:
-      std::ranges::stable_sort(*all, [&](uint32_t a, uint32_t b) {
-        return std::ranges::lexicographical_compare(tensors.shape(a), tensors.shape(b));
-      });
-      break;
-    case Order::parameters:
-      sort_by(*all, [&](uint32_t i) { return parameters(i); });
-      break;
-    case Order::bytes:
-      sort_by(*all, [&](uint32_t i) { return listed_bytes(tensors, i); });
-      break;
+Result<std::shared_ptr<const std::vector<uint32_t>>> OpenModel::in_order(Order order) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = orders_.find(order); known != orders_.end()) return known->second;
   }
-  return known = std::move(all);
+  auto all = std::make_shared<std::vector<uint32_t>>(model_->tensors.size());
+  std::iota(all->begin(), all->end(), 0U);
+  TRY_VOID(sort(order, *all));
+  const std::scoped_lock lock(mutex_);
+  return orders_.try_emplace(order, std::move(all)).first->second;
 }
 
-Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::string& words,
+Result<void> OpenModel::sort(Order order, std::vector<uint32_t>& all) const {
+  const TensorList& tensors = model_->tensors;
+  switch (order) {
+    case Order::index:
+      return {};
+    case Order::name:
+      return sort_stably(all, [&](uint32_t a, uint32_t b) { return is_before(tensors.name(a), tensors.name(b)); });
+    case Order::dtype:
+      return sort_by(
+          all, [&](uint32_t i) { return tensors.dtype(i) == nullptr ? std::string_view() : tensors.dtype(i)->name; });
+    case Order::shape:
+      return sort_stably(all, [&](uint32_t a, uint32_t b) {
+        return std::ranges::lexicographical_compare(tensors.shape(a), tensors.shape(b));
+      });
+    case Order::parameters:
+      return sort_by(all, [&](uint32_t i) { return parameters(i); });
+    case Order::bytes:
+      return sort_by(all, [&](uint32_t i) { return listed_bytes(tensors, i); });
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::vector<std::string>& words,
                                                                      const std::string& under) const {
-  const std::string search = under + '\n' + words;
-  const std::scoped_lock lock(mutex_);
-  if (last_match_ && search == last_search_) return last_match_;
-  // What is typed further finds a part of what was found.
-  const bool is_narrower =
-      last_match_ && search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n');
-  const std::vector<std::string> each = words_of(words);
+  std::string search = under + '\n';
+  for (size_t i = 0; i < words.size(); ++i) search += (i == 0 ? "" : " ") + words[i];
+  std::shared_ptr<const std::vector<char>> wider;  // what is typed further finds a part of what was found
+  {
+    const std::scoped_lock lock(mutex_);
+    if (last_match_ && search == last_search_) return last_match_;
+    if (search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n')) wider = last_match_;
+  }
   auto match = std::make_shared<std::vector<char>>(model_->tensors.size());
   const auto is_match = [&](size_t i) {
-    if (is_narrower && (*last_match_)[i] == 0) return false;
+    if (wider && (*wider)[i] == 0) return false;
     const bool is_scoped = !model_->tensors.scope(i).empty();
     const std::string scoped = is_scoped ? name(i) : std::string();
     const std::string_view text = is_scoped ? std::string_view(scoped) : model_->tensors.name(i);
     return text.starts_with(under) &&
-           std::ranges::all_of(each, [&](const std::string& word) { return has_word(text, word); });
+           std::ranges::all_of(words, [&](const std::string& word) { return has_word(text, word); });
   };
-  constexpr size_t kPart = 50'000;
-  const auto searched =
-      in_parallel(match->size() / kPart + 1, processors(kSearchThreads), [&](uint64_t part) -> Result<void> {
-        const size_t first = static_cast<size_t>(part) * kPart;
-        for (size_t i = first; i < std::min(first + kPart, match->size()); ++i) (*match)[i] = is_match(i) ? 1 : 0;
-        return {};
-      });
-  if (!searched) return tl::unexpected(searched.error());
-  last_search_ = search;
+  constexpr size_t kPart = 1'000;
+  TRY_VOID(in_parallel(match->size() / kPart + 1, processors(kSearchThreads), [&](uint64_t part) -> Result<void> {
+    if (is_cancelled()) return cancelled();
+    const size_t first = static_cast<size_t>(part) * kPart;
+    for (size_t i = first; i < std::min(first + kPart, match->size()); ++i) (*match)[i] = is_match(i) ? 1 : 0;
+    return {};
+  }));
+  const std::scoped_lock lock(mutex_);
+  last_search_ = std::move(search);
   last_match_ = match;
-  return match;
+  return last_match_;
 }
 
 std::string OpenModel::file_path(size_t tensor) const {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(paths_mutex_);
   if (!paths_) {
     auto paths = tensor_paths(nullptr, model_->tensors, "", texts_);
     if (!paths) return {};

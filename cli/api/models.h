@@ -45,23 +45,29 @@ class OpenModel {
   plot::NamedTensor tensor(size_t tensor) const;
 
   /// All tensors in an ascending order; numbers in names are compared as numbers.
-  std::shared_ptr<const std::vector<uint32_t>> in_order(Order order) const;
-  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`. Fails with resource.
-  Result<std::shared_ptr<const std::vector<char>>> matching(const std::string& words, const std::string& under) const;
+  /// Fails with resource when it is cancelled.
+  Result<std::shared_ptr<const std::vector<uint32_t>>> in_order(Order order) const;
+  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`. Fails with resource,
+  /// also when it is cancelled.
+  Result<std::shared_ptr<const std::vector<char>>> matching(const std::vector<std::string>& words,
+                                                            const std::string& under) const;
   /// The path of a tensor below tensors/; empty if it is not known.
   std::string file_path(size_t tensor) const;
 
  private:
+  Result<void> sort(Order order, std::vector<uint32_t>& all) const;
+
   const ModelPtr model_;
   const std::string path_;
   const std::string version_;
   uint64_t total_bytes_ = 0;
   mutable std::once_flag is_summarised_;
   mutable summary::Summarised summarised_;
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;  // guards the next ones; never held during a search
   mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
   mutable std::string last_search_;
   mutable std::shared_ptr<const std::vector<char>> last_match_;
+  mutable std::mutex paths_mutex_;  // guards the next ones, while they are made
   mutable std::optional<std::vector<NamedPath>> paths_;
   mutable StringArena texts_;
 };

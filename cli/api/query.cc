@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/text.h"
 #include "fs/http/protocol/target.h"
@@ -58,6 +60,18 @@ Accepted<std::vector<uint64_t>> Query::numbers(std::string_view name) const {
     begin = end + 1;
   }
   return out;
+}
+
+Accepted<std::vector<std::string>> Query::words(std::string_view name) const {
+  constexpr size_t kMost = 16;
+  std::istringstream in(lower_case(text(name)));
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) {
+    if (std::ranges::find(words, word) != words.end()) continue;
+    if (words.size() == kMost) return wrong(name, fmt::format("has more than {} different words", kMost));
+    words.push_back(word);
+  }
+  return words;
 }
 
 Accepted<size_t> Query::choice(std::string_view name, const std::vector<std::string_view>& names) const {

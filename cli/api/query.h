@@ -52,6 +52,8 @@ class Query {
   Accepted<std::optional<double>> real(std::string_view name) const;
   /// Numbers between commas; none if it is missing.
   Accepted<std::vector<uint64_t>> numbers(std::string_view name) const;
+  /// The different words of a search, in lower case; at most 16.
+  Accepted<std::vector<std::string>> words(std::string_view name) const;
   /// The place of the value among `names`; that of the first if it is missing.
   Accepted<size_t> choice(std::string_view name, const std::vector<std::string_view>& names) const;
 

@@ -1,12 +1,15 @@
 // Results that were computed before, in memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+
+#include "fs/http/protocol/message.h"
 
 namespace weightfs::api {
 
@@ -23,10 +26,19 @@ class Results {
  public:
   explicit Results(size_t max_bytes) : max_bytes_(max_bytes) {}
 
+  /// The content for a response and for keep(). Refuses one of more than kMaxContent with 422, and with 503 if those
+  /// that are kept or being sent, or all memory of the process, exceed their limits.
+  httpd::Accepted<ContentPtr> share(Content content);
   ContentPtr find(const std::string& key);
   void keep(const std::string& key, ContentPtr content);
 
+  static constexpr size_t kMaxContent = 64 << 20;  ///< bytes
+  static constexpr size_t kMaxShared = 96 << 20;   ///< bytes of all contents that exist
+
  private:
+  void make_room(size_t bytes);
+  void remove_last();
+
   struct Kept {
     std::string key;
     ContentPtr content;
@@ -39,6 +51,8 @@ class Results {
   std::list<Kept> kept_;  // the last used first
   std::unordered_map<std::string, Place> places_;
   size_t bytes_ = 0;
+  // Of all contents that exist: a slow client keeps its own. They may outlive this object.
+  std::shared_ptr<std::atomic<size_t>> shared_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace weightfs::api

@@ -38,16 +38,32 @@ struct Jobs::Stream {
   std::condition_variable changed;
   std::optional<Progress> progress;  // that has not been sent
   std::optional<Accepted<ContentPtr>> result;
+  ContentPtr content;                             // the result, while it is being sent
+  size_t content_sent = 0;                        // bytes of it
   std::chrono::steady_clock::time_point sent_at;  // the last event
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> has_ended = false;
 
   std::string next();
+  std::string next_of_content();
 };
+
+// The result is one line. A slow client has a piece of it, not a copy.
+std::string Jobs::Stream::next_of_content() {
+  constexpr size_t kPiece = 64 << 10;
+  const auto line = std::string_view(content->bytes).substr(0, content->bytes.find('\n'));
+  const auto piece = line.substr(std::min(content_sent, line.size()), kPiece);
+  content_sent += piece.size();
+  if (!piece.empty()) return std::string(piece);
+  content = nullptr;
+  is_cancelled = true;  // nothing follows
+  return "\n\n";
+}
 
 // The next event; empty after the last one.
 std::string Jobs::Stream::next() {
   std::unique_lock lock(mutex);
+  if (content != nullptr) return next_of_content();
   if (is_cancelled) return {};
   changed.wait_until(lock, sent_at + kInterval, [this] { return result.has_value(); });
   changed.wait_for(lock, kBeat, [this] { return progress || result; });
@@ -55,8 +71,11 @@ std::string Jobs::Stream::next() {
   if (result) {
     const Accepted<ContentPtr> last = std::move(*result);
     result.reset();
+    if (last) {
+      content = *last;
+      return "event: result\ndata: ";
+    }
     is_cancelled = true;  // nothing follows
-    if (last) return event("result", (*last)->bytes);
     return event("failure", to_json_line(map_of({{"status", last.error().status}, {"error", last.error().message}})));
   }
   if (!progress) return ": \n\n";

@@ -5,6 +5,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cli/api/handlers.h"
 #include "cli/compare/select_tensors.h"
@@ -60,12 +61,14 @@ struct Child {
   char separator = '.';
 };
 
-std::vector<Child> children_of(const OpenModel& of, const std::string& under, const std::vector<char>& matching) {
+Result<std::vector<Child>> children_of(const OpenModel& of, const std::string& under,
+                                       const std::vector<char>& matching) {
   const TensorList& tensors = of.model().tensors;
   std::unordered_map<std::string, size_t> places;
   std::vector<Child> children;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (matching[i] == 0) continue;
+    if (is_cancelled()) return cancelled();
     const std::string name = of.name(i);
     const std::string_view rest = std::string_view(name).substr(under.size());
     const size_t end = rest.find_first_of("./");
@@ -167,8 +170,9 @@ Accepted<Content> list_tensors(const Call& call) {
   const auto order =
       static_cast<Order>(ACCEPT(call.query.choice("sort", {"index", "name", "dtype", "shape", "parameters", "bytes"})));
   const bool is_descending = ACCEPT(call.query.choice("order", {"asc", "desc"})) == 1;
-  const auto all = of->in_order(order);
-  const std::string words = lower_case(call.query.text("q")), under = call.query.text("under");
+  const auto all = ACCEPT(accepted(of->in_order(order)));
+  const auto words = ACCEPT(call.query.words("q"));
+  const std::string under = call.query.text("under");
   std::shared_ptr<const std::vector<char>> matching;
   if (!words.empty() || !under.empty()) matching = ACCEPT(accepted(of->matching(words, under)));
   List rows;
@@ -191,8 +195,9 @@ Accepted<Content> list_tensors(const Call& call) {
 Accepted<Content> list_names(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
   const std::string under = call.query.text("under");
-  const auto matching = ACCEPT(accepted(of->matching(lower_case(call.query.text("q")), under)));
-  const auto children = children_of(*of, under, *matching);
+  const auto words = ACCEPT(call.query.words("q"));
+  const auto matching = ACCEPT(accepted(of->matching(words, under)));
+  const auto children = ACCEPT(accepted(children_of(*of, under, *matching)));
   const bool is_folded = !call.query.flag("each");
   List entries;
   size_t i = 0;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "base/values/value.h"
 #include "fs/http/protocol/target.h"
@@ -182,6 +182,7 @@ class Search {
   Result<void> visit(Ino directory, const std::string& above) {
     const Forest::Listing all = TRY(forest_.list(directory));
     for (uint32_t i = 0; i < all.count && !has_more_; ++i) {
+      if (is_cancelled()) return cancelled();
       if (++searched_ > kMaxSearched)
         return failure(Code::resource, fmt::format("more than {} names; search in a directory below", kMaxSearched));
       const Node node = all.tree->node(all.first + i);
@@ -194,7 +195,8 @@ class Search {
       }
       // A directory that cannot be entered has nothing to find.
       if (!enters) continue;
-      if (auto found = visit(entry.ino, entry.path + "/"); !found && searched_ > kMaxSearched) return found;
+      if (auto found = visit(entry.ino, entry.path + "/"); !found && (searched_ > kMaxSearched || is_cancelled()))
+        return found;
     }
     return {};
   }
@@ -243,9 +245,6 @@ Response begin_response(const ListingQuery& query, const std::string& next) {
 }
 
 Result<Response> found_response(Forest& forest, Ino directory, const ListingQuery& query) {
-  // It takes all of a processor for a moment.
-  static std::mutex one_at_a_time;
-  const std::scoped_lock lock(one_at_a_time);
   Search search(forest, query);
   const auto found = TRY(search.run(directory));
   const std::string next = search.has_more() ? next_link(query, found.back().path) : "";

@@ -17,7 +17,8 @@ namespace weightfs::httpd {
 struct Client {
   std::string address;      ///< "192.0.2.1", "2001:db8::1", or "unix"
   bool is_loopback = true;  ///< of this machine; a local socket, too
-  /// Whether it has closed its end of the connection, for a long computation; null: not known. A system call.
+  /// Whether it has closed its end of the connection, or the server ends, for a long computation; null: not known. Once
+  /// true, it stays true. Callable from any thread and often.
   std::function<bool()> has_left = {};
 };
 

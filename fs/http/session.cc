@@ -5,6 +5,9 @@
 
 #include <array>
 #include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 namespace weightfs::httpd {
@@ -13,6 +16,22 @@ namespace {
 constexpr std::chrono::seconds kDrain{5};
 constexpr int kMaxAnswered = 32;  // requests, before other connections have a turn
 constexpr int kMaxDrained = 64;   // reads, the same
+
+// Asks no more often than every few milliseconds, because each costs a system call. Once true, it stays true.
+std::function<bool()> at_times(std::function<bool()> has_left) {
+  static constexpr std::chrono::milliseconds kInterval{20};
+  struct State {
+    std::mutex mutex;  // guards the rest
+    std::chrono::steady_clock::time_point next;
+    bool has_left = false;
+  };
+  return [state = std::make_shared<State>(), has_left = std::move(has_left)] {
+    const std::scoped_lock lock(state->mutex);
+    if (state->has_left || std::chrono::steady_clock::now() < state->next) return state->has_left;
+    state->next = std::chrono::steady_clock::now() + kInterval;
+    return state->has_left = has_left();
+  };
+}
 
 }  // namespace
 
@@ -25,10 +44,10 @@ Session::Session(Descriptor socket, Client client, const ServerOptions& options,
       workers_(workers),
       until_(Clock::now() + options.header),
       deadline_(until_) {
-  client_.has_left = [this] {
+  client_.has_left = at_times([this] {
     pollfd poll{transport_.socket(), POLLRDHUP, 0};
-    return ::poll(&poll, 1, 0) > 0;
-  };
+    return is_stopping_ || ::poll(&poll, 1, 0) > 0;
+  });
 }
 
 void Session::enter(State state, std::chrono::seconds within) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/blobs.h"
+#include "base/cancel.h"
 #include "base/text.h"
 #include "base/values/base64.h"
 #include "base/values/http.h"
@@ -186,7 +187,7 @@ Response Site::answer_permitted(const Request& request, const Client& client, co
   if (!is_unlisted && options_.on_used) options_.on_used();
   const auto attributes = forest_.unsized_attributes(*found);
   if (!attributes) return failed(request, *found, attributes.error());
-  if (attributes->is_directory()) return directory(request, *found, target);
+  if (attributes->is_directory()) return directory(request, client, *found, target);
   if (target.is_directory) return missing(request, path + "/");
   const std::string& name = target.segments.back();
   return forest_.is_dynamic(*found) ? dynamic_file(*found, name) : file(request, *found, name);
@@ -231,7 +232,7 @@ Response Site::file(const Request& request, Ino ino, const std::string& name) co
   return response;
 }
 
-Response Site::directory(const Request& request, Ino ino, const Target& target) const {
+Response Site::directory(const Request& request, const Client& client, Ino ino, const Target& target) const {
   if (!target.is_directory) {
     // Relative: a path that begins with two slashes would be another server's.
     const size_t last = target.path.rfind('/') + 1;
@@ -248,6 +249,9 @@ Response Site::directory(const Request& request, Ino ino, const Target& target) 
     query.limit = parse_number<uint64_t>(*limit);
     if (!query.limit || *query.limit == 0) return refuse({400, "limit is not a number of entries"}, &request);
   }
+  // A search may take long; its client may type on.
+  const bool may_end = client.has_left && !query.search.empty();
+  const CancelScope scope(may_end ? client.has_left : [] { return false; });
   auto response = listing_response(forest_, ino, query);
   if (!response) return failed(request, ino, response.error());
   response->add("X-Content-Type-Options", "nosniff").add("Referrer-Policy", "no-referrer");

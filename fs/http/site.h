@@ -45,7 +45,7 @@ class Site {
   Response answer_permitted(const Request& request, const Client& client, const Target& target) const;
   Response file(const Request& request, Ino ino, const std::string& name) const;
   Response dynamic_file(Ino ino, const std::string& name) const;
-  Response directory(const Request& request, Ino ino, const Target& target) const;
+  Response directory(const Request& request, const Client& client, Ino ino, const Target& target) const;
   Response failed(const Request& request, Ino ino, const Error& error) const;
   Response missing(const Request& request, const std::string& path) const;
   std::string explained(Ino ino, const Error& error) const;

@@ -52,7 +52,7 @@ Transfer::Transfer(Response response, const Request* request, bool closes)
   if (response_.body.empty()) is_chunked_ = false;
 }
 
-void Transfer::add_text(const std::string& text) {
+void Transfer::add_text(std::string_view text) {
   if (text.empty()) return;
   text_ += is_chunked_ ? fmt::format("{:x}\r\n{}\r\n", text.size(), text) : text;
 }
@@ -65,6 +65,14 @@ Result<void> Transfer::next_text() {
     if (auto* const text = std::get_if<std::string>(&part)) {
       add_text(*text);
       std::string().swap(*text);
+      continue;
+    }
+    if (auto* const shared = std::get_if<SharedText>(&part)) {
+      const auto piece = std::string_view(*shared->text).substr(shared->sent, kCopied);
+      add_text(piece);
+      shared->sent += piece.size();
+      if (shared->sent < shared->text->size()) return {};
+      shared->text = nullptr;
       continue;
     }
     if (!may_wait_) return failure(Code::resource, kTooMany);

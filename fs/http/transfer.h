@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "fs/http/connection.h"
 #include "fs/http/protocol/message.h"
@@ -43,7 +44,7 @@ class Transfer {
 
  private:
   Progress send_text(Transport& to);
-  void add_text(const std::string& text);
+  void add_text(std::string_view text);
   Result<void> next_text();
   Progress send_file(Transport& to, FilePart& part);
   Progress send_extent(Transport& to, FilePart& part, const Extent& extent, uint64_t size);

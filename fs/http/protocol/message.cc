@@ -44,6 +44,7 @@ std::optional<uint64_t> Response::length() const {
   for (const BodyPart& part : body) {
     if (std::holds_alternative<Generator>(part)) return std::nullopt;
     if (const auto* text = std::get_if<std::string>(&part)) sum += text->size();
+    if (const auto* shared = std::get_if<SharedText>(&part)) sum += shared->text->size() - shared->sent;
     if (const auto* file = std::get_if<FilePart>(&part)) sum += file->range.to - file->range.from;
   }
   return sum;

@@ -61,7 +61,13 @@ struct FilePart {
 /// Makes the next piece of a body of unknown length; an empty one is the end.
 using Generator = std::function<Result<std::string>()>;
 
-using BodyPart = std::variant<std::string, FilePart, Generator>;
+/// A text that other responses and a cache share: a slow client has no copy of it.
+struct SharedText {
+  std::shared_ptr<const std::string> text;
+  size_t sent = 0;  ///< bytes, from the beginning
+};
+
+using BodyPart = std::variant<std::string, SharedText, FilePart, Generator>;
 
 /// A response. Its length is that of its body, unless a Generator is part of it: then it is sent in chunks.
 struct Response {

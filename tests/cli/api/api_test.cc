@@ -69,6 +69,7 @@ class ApiTest : public testing::Test {
     std::string out;
     for (const httpd::BodyPart& part : response.body) {
       if (const auto* text = std::get_if<std::string>(&part)) out += *text;
+      if (const auto* shared = std::get_if<httpd::SharedText>(&part)) out += *shared->text;
       if (const auto* next = std::get_if<httpd::Generator>(&part))
         for (std::string piece = (*next)().value(); !piece.empty(); piece = (*next)().value()) out += piece;
     }
@@ -224,6 +225,18 @@ TEST_F(ApiTest, NothingIsComputedForAClientThatHasLeft) {
   EXPECT_EQ((*answered).error().status, 503);
 }
 
+TEST_F(ApiTest, ResponsesShareTheirResult) {
+  const auto text = [](const httpd::Response& response) {
+    return std::get<httpd::SharedText>(response.body.front()).text.get();
+  };
+  EXPECT_EQ(text(ask("statistics?t=0")), text(ask("statistics?t=0")));
+}
+
+TEST_F(ApiTest, SearchHasAtMost16DifferentWords) {
+  EXPECT_EQ(ask("tensors?q=a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+A+a").status, 200);
+  EXPECT_EQ(ask("tensors?q=a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q").status, 400);
+}
+
 TEST_F(ApiTest, StoppedServerRefusesComputations) {
   api_.stop();
   EXPECT_EQ(ask("statistics?t=0").status, 503);
@@ -261,6 +274,18 @@ TEST(Results, LastUsedAreKept) {
   EXPECT_EQ(results.find("b"), nullptr) << "the one that was used first is dropped";
   results.keep("large", std::make_shared<const Content>(Content{.bytes = std::string(2000, 'x')}));
   EXPECT_EQ(results.find("large"), nullptr);
+}
+
+// semantics 20.6: a client that does not read keeps its result, also when it is not kept for others.
+TEST(Results, OfClientsThatDoNotReadAreLimited) {
+  Results results(1000);
+  const auto share = [&](size_t bytes) { return results.share(Content{.bytes = std::string(bytes, 'x')}); };
+  EXPECT_EQ(share(Results::kMaxContent + 1).error().status, 422);
+  std::optional<ContentPtr> first = share(Results::kMaxContent).value();
+  const ContentPtr second = share(Results::kMaxShared - Results::kMaxContent).value();
+  EXPECT_EQ(share(1).error().status, 503);
+  first.reset();
+  EXPECT_TRUE(share(1).has_value());
 }
 
 TEST(Names, NumbersAreComparedAsNumbers) {

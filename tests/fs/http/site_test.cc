@@ -53,6 +53,7 @@ std::string body(const Response& response) {
   std::string out;
   for (const BodyPart& part : response.body) {
     if (const auto* text = std::get_if<std::string>(&part)) out += *text;
+    if (const auto* shared = std::get_if<SharedText>(&part)) out += *shared->text;
     if (const auto* generator = std::get_if<Generator>(&part))
       for (std::string piece = (*generator)().value(); !piece.empty(); piece = (*generator)().value()) out += piece;
     if (const auto* file = std::get_if<FilePart>(&part)) {
