@@ -14,6 +14,7 @@ namespace weightfs::httpd {
 namespace {
 
 constexpr std::chrono::seconds kDrain{5};
+constexpr std::chrono::milliseconds kLastDrain{500};  // when the server ends
 constexpr int kMaxAnswered = 32;  // requests, before other connections have a turn
 constexpr int kMaxDrained = 64;   // reads, the same
 
@@ -50,7 +51,7 @@ Session::Session(Descriptor socket, Client client, const ServerOptions& options,
   });
 }
 
-void Session::enter(State state, std::chrono::seconds within) {
+void Session::enter(State state, std::chrono::milliseconds within) {
   until_ = Clock::now() + within;
   state_.store(state, std::memory_order_relaxed);
 }
@@ -194,7 +195,7 @@ void Session::go_on() {
   }
   // Closed at once, the connection would be reset by bytes of the client that were not read, and with it the response.
   transport_.end_writing();
-  enter(State::draining, kDrain);
+  enter(State::draining, is_stopping_ ? kLastDrain : kDrain);
 }
 
 std::optional<Wait> Session::drain() {

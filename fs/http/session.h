@@ -52,7 +52,7 @@ class Session {
   void begin(Response response, const Request* request, bool closes);
   void finish();
   void go_on();
-  void enter(State state, std::chrono::seconds within);
+  void enter(State state, std::chrono::milliseconds within);
   std::optional<Wait> proceed_once();
 
   Transport transport_;
