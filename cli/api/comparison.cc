@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/cancel.h"
 #include "base/values/json_printer.h"
 #include "cli/api/handlers.h"
 #include "cli/compare/duplicates.h"
@@ -45,6 +46,7 @@ Accepted<Content> compare_models(const Call& call) {
   compare::write_differences(found, has_values, out);
   out.member("indices", indices_of(found, a->model()));
   out.end();
+  if (is_cancelled()) return httpd::refused(503, "cancelled");  // it is not whole
   return content;
 }
 
@@ -81,8 +83,10 @@ Accepted<Content> find_equal_tensors(const Call& call) {
     out.member("copies", group.copies);
     out.member("cost", group.cost());
     out.begin_list("tensors");
-    for (const compare::TensorPlace& place : group.tensors)
+    for (const compare::TensorPlace& place : group.tensors) {
+      if (is_cancelled()) return httpd::refused(503, "cancelled");
       out.item(map_of({{"index", place.index}, {"name", of->name(place.index)}}));
+    }
     out.end_list();
     out.end();
     cost += group.cost();

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
 #include "cli/console/map_of.h"
@@ -211,7 +213,7 @@ const char* side_text(Side side) { return side == Side::a ? "a" : "b"; }
 
 const Model& model_of(const ModelComparison& models, Side side) { return side == Side::a ? *models.a : *models.b; }
 
-Map change_value(const ModelComparison& models, const FieldChange& change) {
+Map field_value(const ModelComparison& models, const FieldChange& change) {
   Map entry;
   entry.append("field", join_path(models.path, change.path));
   if (change.a) entry.append("a", *change.a);
@@ -233,27 +235,32 @@ Map unreadable_value(std::optional<Side> side, const std::string& name, const Er
   return entry;
 }
 
-// Writes a list that has the elements of all models: those that `items` adds for each.
-template <class Items>
-void write_list(const ContentsComparison& found, const char* name, JsonPrinter& out, const Items& items) {
+// Writes a list that has the elements of all models, or a part of it when it is cancelled.
+template <class ItemsOf, class ValueOf>
+void write_list(const ContentsComparison& found, const char* name, JsonPrinter& out, const ItemsOf& items_of,
+                const ValueOf& value_of) {
   out.begin_list(name);
-  for (const ModelComparison& models : found.models) items(models);
+  for (const ModelComparison& models : found.models) {
+    for (const auto& item : items_of(models)) {
+      if (is_cancelled()) break;
+      out.item(value_of(models, item));
+    }
+  }
   out.end_list();
 }
 
 void write_tensors(const ContentsComparison& found, JsonPrinter& out) {
-  write_list(found, "missing", out, [&](const ModelComparison& models) {
-    for (const size_t i : models.tensors.missing) out.item(named_type_value(models, models.a->tensors[i]));
-  });
-  write_list(found, "added", out, [&](const ModelComparison& models) {
-    for (const size_t i : models.tensors.added) out.item(named_type_value(models, models.b->tensors[i]));
-  });
-  write_list(found, "renamed", out, [&](const ModelComparison& models) {
-    for (const TensorPair& pair : models.tensors.renamed) out.item(renamed_value(models, pair));
-  });
-  write_list(found, "changed", out, [&](const ModelComparison& models) {
-    for (const ChangedTensor& one : models.tensors.changed) out.item(changed_value(models, one));
-  });
+  using Models = const ModelComparison&;
+  write_list(
+      found, "missing", out, [](Models of) { return std::span(of.tensors.missing); },
+      [](Models of, size_t i) { return named_type_value(of, of.a->tensors[i]); });
+  write_list(
+      found, "added", out, [](Models of) { return std::span(of.tensors.added); },
+      [](Models of, size_t i) { return named_type_value(of, of.b->tensors[i]); });
+  write_list(
+      found, "renamed", out, [](Models of) { return std::span(of.tensors.renamed); }, renamed_value);
+  write_list(
+      found, "changed", out, [](Models of) { return std::span(of.tensors.changed); }, changed_value);
 }
 
 void write_deviations(const ContentsComparison& found, JsonPrinter& out) {
@@ -296,9 +303,8 @@ void print_differences(const ContentsComparison& found, bool has_deviation) {
 
 void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out) {
   out.member("equal", !found.is_different() && !found.is_incomplete());
-  write_list(found, "metadata", out, [&](const ModelComparison& models) {
-    for (const FieldChange& change : models.metadata.changes) out.item(change_value(models, change));
-  });
+  write_list(
+      found, "metadata", out, [](const ModelComparison& of) { return std::span(of.metadata.changes); }, field_value);
   write_tensors(found, out);
   if (has_deviation) write_deviations(found, out);
   out.begin_list("files");

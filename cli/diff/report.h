@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/compare/models.h"
 #include "base/values/json_printer.h"
+#include "cli/compare/models.h"
 
 namespace weightfs::compare {
 
@@ -14,7 +14,7 @@ namespace weightfs::compare {
 void print_differences(const ContentsComparison& found, bool has_deviation);
 
 /// The members of the object of --json; with the deviations of layers and of all tensors if these were requested. Each
-/// difference is written at once.
+/// difference is written at once; when it is cancelled, the rest is left out.
 void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out);
 
 /// A line for each thing that could not be compared, except refused tensors: their models are incomplete. `a` and `b`
