@@ -51,7 +51,7 @@ class Results {
   std::list<Kept> kept_;  // the last used first
   std::unordered_map<std::string, Place> places_;
   size_t bytes_ = 0;
-  // Of all contents that exist: a slow client keeps its own. They may outlive this object.
+  // The bytes of all contents that exist: a slow client keeps its own. They may outlive this object.
   std::shared_ptr<std::atomic<size_t>> shared_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
