@@ -62,6 +62,9 @@ class Blobs {
   /// Whether resolve() gives a blob that needs no download.
   virtual bool is_local(const BlobRef& ref);
 
+  /// A format calls this for a blob that the container has URLs of.
+  virtual void note_link() {}
+
   /// Drops the first ranges of files whose digest is known and was not compared: a container could not be read from
   /// them, and the next attempt downloads them again.
   virtual void drop_unverified() {}

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/download/origin.h"
@@ -17,6 +18,7 @@ namespace weightfs {
 /// How blobs that are not local are downloaded.
 struct FetchSettings {
   http::ClientPtr http;  ///< null: offline
+  std::string_view why_offline = "by --offline";  ///< for messages: downloads are disabled …
   download::RetryPolicy options = {};
   /// URLs of directories v1/blobs of other caches, which may have any blob; requested before other servers.
   std::vector<std::string> cache_mirrors = {};

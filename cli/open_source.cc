@@ -9,6 +9,7 @@
 #include "cli/console/suggestions.h"
 #include "cli/inspect/models_below.h"
 #include "cli/sandbox/sandbox.h"
+#include "cli/sandbox/settle_network.h"
 #include "formats/one_model.h"
 #include "fs/source_tree.h"
 
@@ -22,7 +23,7 @@ struct StoreAndBroker {
 
 Result<StoreAndBroker> confine(const std::vector<std::string>& sources, SourceInput& input, sandbox::Output* output) {
   TRY_VOID(check_spelling(sources));
-  if (is_offline_by_environment(sources)) input.store_flags.offline = true;
+  sandbox::settle_network(sources, input.open_options, input.store_flags);
   StoreAndBroker confined;
   confined.store = TRY(use_store(sources, input.open_options, input.store_flags, log_to_stderr));
   TRY_VOID(read_credentials(sources, input.open_options));

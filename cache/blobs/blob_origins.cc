@@ -73,7 +73,8 @@ Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   const bool offline = store.fetching().http == nullptr;
   return {offline ? Code::network : Code::not_found,
           fmt::format("{}: not cached, and {}", ref.name,
-                      offline ? "downloads are disabled by --offline" : "the container has no URL for it")};
+                      offline ? fmt::format("downloads are disabled {}", store.fetching().why_offline)
+                              : "the container has no URL for it")};
 }
 
 }  // namespace weightfs::blobs

@@ -23,6 +23,7 @@
 #include "cli/page/page.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/sandbox.h"
+#include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
 #include "cli/serve/stages.h"
 #include "cli/serve/status.h"
@@ -130,7 +131,7 @@ class HttpServing {
   HttpOptions& options() { return params_.options; }
 
   Result<void> confine() {
-    if (is_offline_by_environment(params_.sources)) options().store_flags.offline = true;
+    sandbox::settle_network(params_.sources, options().open_options, options().store_flags);
     store_ = TRY(use_store(params_.sources, options().open_options, options().store_flags, warn_));
     prefetch_ = prefetch_options(options().store_flags, options().prefetch, warn_);
     TRY_VOID(read_credentials(params_.sources, options().open_options));

@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace weightfs {
@@ -34,6 +36,17 @@ std::vector<std::string> take_arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   for (int i = 1; i < argc; ++i) hide_secrets_of_url(argv[i]);
   return words;
+}
+
+void forget_logins() {
+  for (const char* const name :
+       {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
+        "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}) {
+    char* const value = std::getenv(name);
+    if (value == nullptr) continue;
+    ::explicit_bzero(value, std::strlen(value));
+    ::unsetenv(name);
+  }
 }
 
 }  // namespace weightfs

@@ -14,4 +14,8 @@ void hide_memory();
 /// /proc/PID/cmdline (ps(1)): user and password of each URL, and its query, which may be a signature.
 std::vector<std::string> take_arguments(int argc, char** argv);
 
+/// Overwrites the values of the environment variables with keys, tokens and proxies, and removes them. For a process
+/// that sends no requests; those that it has started keep theirs.
+void forget_logins();
+
 }  // namespace weightfs

@@ -12,6 +12,7 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/process/secrets.h"
 #include "cli/sandbox/capabilities.h"
 #include "cli/sandbox/seccomp.h"
 #include "cli/sandbox/temporary_files.h"
@@ -80,6 +81,7 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
     return status;
   }
   TRY_VOID(check_has_one_thread());
+  if (access.network == Network::none) forget_logins();
   const Keep keep = needed_capabilities(access);
   status.no_new_privs = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   if (!status.no_new_privs) return failure(io_error("no_new_privs"));

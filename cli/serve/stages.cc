@@ -13,6 +13,7 @@
 #include "cli/console/suggestions.h"
 #include "cli/mount/backing_broker.h"
 #include "cli/sandbox/sandbox.h"
+#include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
 #include "formats/completeness.h"
 
@@ -73,13 +74,13 @@ Plan::Plan(ServeParams given, const MountPoint& point, Log& log_of_mount)
     log->write_once(Level::warning, line);
   };
   MountOptions& options = params.options;
-  if (is_offline_by_environment(params.sources)) options.store_flags.offline = true;
   options.open_options.on_opened = [opening = opening](uint64_t opened, uint64_t total) {
     opening->show(opened, total);
   };
   options.open_options.excluded_path = point.path();
   // A mount made by another process has allow_other.
   options.open_options.access.is_for_others = params.device.has_value() || is_for_others(options);
+  sandbox::settle_network(params.sources, options.open_options, options.store_flags);
   for (const std::string& source : params.sources) sources.push_back(absolute_source(source));
   session = {point.path(), source_label(sources), options.kernel};
 }

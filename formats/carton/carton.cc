@@ -58,6 +58,7 @@ Result<void> add_linked(archive::Archive& archive, const Container& container, c
       continue;
     }
     TRY_VOID(charge_linked(wanted, *container.budget));
+    if (!wanted.urls.empty()) container.blobs->note_link();
     const auto find = [blobs = container.blobs, wanted]() -> Result<SourcePtr> {
       return TRY(blobs->resolve(wanted)).verified;
     };

@@ -3,12 +3,17 @@ import functools
 import http.server
 import json
 import socket
+import tarfile
 import tempfile
 import threading
 import time
+import unittest.mock
+import zipfile
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, UsersTestCase, has_ended, is_mounted, is_sanitized, os,
                       processes_of, run, shutil, signal, subprocess, unittest, until)
+import archives  # noqa: E402
+import stores  # noqa: E402
 
 PERMITTED = "done"
 
@@ -141,9 +146,9 @@ class ExploitedProcess(UsersTestCase):
 
     def test_exploited_command_cannot_read_write_run_or_connect(self):
         for user in (None, NOBODY):
-            for argv in (("info",), ("ls", "-R"), ("verify",)):
+            for argv in (("info", "--offline"), ("info",), ("ls", "-R"), ("verify", "--offline")):  # of a source without links
                 with self.subTest(user=user and user.pw_name, command=argv):
-                    done = self.run_as(user, self.binary, *argv, "--offline", self.source, actions=self.actions())
+                    done = self.run_as(user, self.binary, *argv, self.source, actions=self.actions())
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assert_refused(self.actions(), done.stderr)
             with self.subTest(user=user and user.pw_name, command="cat"):
@@ -208,10 +213,11 @@ class ExploitedProcess(UsersTestCase):
         self.assert_refused(self.actions(), process.communicate(timeout=LIMIT_S)[1])
 
     def test_required_operations_are_permitted(self):
-        for action, argv in ((f"open:{self.source}", ("--offline", )), (f"write:{self.path('cache', 'new')}", ("--offline", )),
-                             (self.connect(), ())):
+        linked = stores.linked_carton(self.path("models", "m.carton"), {"far": (b"far", ["https://localhost:1/far"])})
+        for action, source in ((f"open:{self.source}", self.source), (f"write:{self.path('cache', 'new')}", self.source),
+                               (self.connect(), linked)):
             with self.subTest(action=action):
-                done = self.run_as(None, self.binary, "info", *argv, self.source, actions=[action])
+                done = self.run_as(None, self.binary, "info", source, actions=[action])
                 self.assert_works(action, done.stderr)
 
     def test_same_operations_succeed_without_the_sandbox(self):
@@ -236,18 +242,82 @@ class ExploitedProcess(UsersTestCase):
         self.assertEqual(outcomes(done.stderr), {action: "Permission denied"})
 
 
-@is_confined
-class Confined(MountTestCase):
+class Confinement(MountTestCase):
     def status(self, point):
         with open(os.path.join(point, ".weightfs", "status.json")) as file:
             return json.load(file)["sandbox"]
 
+
+@is_confined
+class Network(Confinement):
+    """A source has the network only if a part of it may be at a URL."""
+
+    def check(self, rows):
+        for path, has_network in rows:
+            with self.subTest(path=path):
+                point = self.mount(self.path(path))
+                self.assertEqual(self.status(point)["network"], has_network)
+                self.unmount(point)
+
+    def linked(self, path):
+        os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
+        return stores.linked_carton(self.path(path), {"far": (b"far", ["https://localhost:1/far"])})
+
+    def test_files(self):
+        self.sample("model.safetensors")
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n"
+        with zipfile.ZipFile(self.path("arrays.npz"), "w") as arrays:
+            arrays.writestr("a.npy", b"\x93NUMPY\1\0\x76\0" + header + bytes(8))
+        archives.write_carton(self.path("whole.carton"), {"model/a": b"a"})
+        # A file that is inside although there is a link for it.
+        archives.write_carton(self.path("inside.carton"), {"model/a": b"a"}, linked={"model/a": b"a"},
+                              urls={"model/a": ["https://localhost:1/a"]})
+        self.linked("far.carton")
+        self.check([("model.safetensors", False), ("arrays.npz", False), ("whole.carton", False), ("inside.carton", False),
+                    ("far.carton", True)])
+
+    def test_directories(self):
+        for name in ("one/model.safetensors", "two/a.safetensors", "two/b.safetensors"):
+            os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+            self.sample(name)
+        archives.write_carton_directory(self.path("unpacked"), {"model/a": b"a"})
+        self.linked("carton/far.carton")
+        self.check([("one", False), ("unpacked", False), ("two", True), ("carton", True)])
+
+    def test_several_sources(self):
+        near, far = self.sample("model.safetensors"), self.linked("far.carton")
+        for sources, has_network in (((near, self.sample("other.safetensors")), False), ((near, far), True)):
+            point = self.mount(*sources)
+            self.assertEqual(self.status(point)["network"], has_network)
+            self.unmount(point)
+
+    def test_environment_has_no_logins_without_the_network(self):
+        near, far = self.sample("model.safetensors"), self.linked("far.carton")
+        for source, has_network in ((near, False), (far, True)):
+            with unittest.mock.patch.dict(os.environ, HF_TOKEN="hf_secret", AWS_SECRET_ACCESS_KEY="secret-key"):
+                point = self.mount(source)
+            with open(f"/proc/{self.server(point)}/environ", "rb") as file:
+                environment = file.read()
+            self.assertEqual([text in environment for text in (b"hf_secret", b"secret-key")], [has_network, has_network])
+            self.unmount(point)
+
+    def test_links_of_a_nested_container_are_found(self):
+        with zipfile.ZipFile(self.path("all.zip"), "w") as archive:
+            archive.write(self.linked("far.carton"), "inner/far.carton")
+        with tarfile.open(self.path("whole.tar"), "w") as archive:
+            archive.add(self.sample("model.safetensors"), "model.safetensors")
+        self.check([("all.zip", True), ("whole.tar", False)])
+
+
+@is_confined
+class Confined(Confinement):
+
     def test_kernel_and_status_report_the_active_layers(self):
-        for argv, network in (((), True), (("--offline",), False)):
+        for argv in ((), ("--offline",)):
             point = self.mount(*argv, self.sample())
             sandbox = self.status(point)
             self.assertEqual({name: sandbox[name] for name in ("active", "no_new_privs", "capabilities", "seccomp", "network")},
-                             {"active": True, "no_new_privs": True, "capabilities": "none", "seccomp": True, "network": network})
+                             {"active": True, "no_new_privs": True, "capabilities": "none", "seccomp": True, "network": False})
             kernel = status_of(self.server(point))
             self.assertEqual((kernel["NoNewPrivs"], kernel["Seccomp"]), ("1", "2"))
             sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"] + (["CapBnd"] if os.geteuid() == 0 else [])
@@ -290,7 +360,6 @@ class Confined(MountTestCase):
 
     def test_temporary_files_are_opened_without_the_cache(self):
         source = self.sample("model.zip-member.safetensors")
-        import zipfile
         with zipfile.ZipFile(self.path("m.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
             archive.write(source, "model.safetensors")
             archive.writestr("large.bin", bytes(200_000))
@@ -301,7 +370,6 @@ class Confined(MountTestCase):
         self.assertFalse(os.path.exists(self.path("cache")))
 
     def test_cache_is_writable(self):
-        import zipfile
         with zipfile.ZipFile(self.path("m.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
             archive.write(self.sample("s.safetensors"), "model.safetensors")
             archive.writestr("large.bin", bytes(200_000))
@@ -326,7 +394,6 @@ class Confined(MountTestCase):
 
     def test_name_resolution_and_downloads_work(self):
         import hashlib
-        import zipfile
         data = self.read(self.sample("far.safetensors"))
         serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.tmp)
         serve.log_message = lambda *_: None

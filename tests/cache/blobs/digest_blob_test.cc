@@ -342,6 +342,14 @@ TEST_F(DigestBlobTest, OfflineReadFailsWithMessage) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
+// A process that was started for sources without links.
+TEST_F(DigestBlobTest, ReadWithoutTheNetworkSaysWhy) {
+  StoreOptions options = this->options();
+  options.fetching.why_offline = "for sources without links";
+  EXPECT_EQ(read_blob(blob_store(std::move(options)), blob_ref({"https://localhost:1/b"})),
+            "error: layer: not cached, and downloads are disabled for sources without links");
+}
+
 TEST_F(DigestBlobTest, UnverifiedSourceSeesBytesBeforeVerification) {
   test::Gate rest;
   HttpServer server(half_until(rest));
