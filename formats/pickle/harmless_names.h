@@ -145,6 +145,7 @@ inline constexpr auto kHarmlessNames = std::to_array<HarmlessNames>({
     {"numpy.core.multiarray", "_reconstruct scalar"},
     {"numpy.core.numeric", "_frombuffer"},
     {"numpy.core", "_ufunc_reconstruct"},
+    {"numpy.core._internal", "_reconstruct"},
     {"numpy.core.records", "recarray record"},
     {"numpy.rec", "recarray record"},
     {"numpy.ma.core", "MaskedArray MaskedConstant _mareconstruct"},

@@ -217,6 +217,7 @@ TEST(Standing, WhatIsInNoListIsUnknown) {
 // As NumPy, joblib, scikit-learn, pandas and scipy write estimators and tables.
 TEST(Standing, NamesOfEstimatorsAreHarmless) {
   expect_each({{"numpy.core.multiarray", "_reconstruct scalar"},
+               {"numpy.core._internal", "_reconstruct"},
                {"numpy._core.multiarray", "_reconstruct scalar"},
                {"numpy.core.numeric", "_frombuffer"},
                {"numpy._core.numeric", "_frombuffer"},
