@@ -1,14 +1,13 @@
 // weightfs serve and open: serve models over HTTP, for programs and for a browser.
 #include <fmt/core.h>
-#include <sys/random.h>
 
-#include <array>
 #include <cstdio>
 
 #include "cli/console/suggestions.h"
 #include "cli/http/http_options.h"
 #ifdef WEIGHTFS_HTTP
 #include "cli/http/http_server.h"
+#include "cli/http/open_code.h"
 #endif
 #include "cli/verbs.h"
 
@@ -44,18 +43,9 @@ struct OpenArguments {
 };
 
 #ifdef WEIGHTFS_HTTP
-Result<std::string> random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return failure(Code::io, "no random numbers");
-  std::string token;
-  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
 Exit open(OpenArguments& arguments) {
   if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
-  const auto token = random_token();
+  const auto token = random_secret();
   if (!token) return report_error(token.error());
   Log log(arguments.options.log_level, stderr_sink());
   arguments.options.listen = {"127.0.0.1:0"};

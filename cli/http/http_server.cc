@@ -17,6 +17,7 @@
 #include "cli/http/access_log.h"
 #include "cli/http/browser.h"
 #include "cli/http/listen.h"
+#include "cli/http/open_code.h"
 #include "cli/http/signal_pipe.h"
 #include "cli/inspect/named_file.h"
 #include "cli/mount/mount_report.h"
@@ -120,6 +121,7 @@ class HttpServing {
   }
 
   Result<Exit> run() {
+    if (params_.opens_browser && has_browser()) TRY_VOID(make_code());
     TRY_VOID(confine());
     TRY_VOID(open_model());
     start();
@@ -142,7 +144,7 @@ class HttpServing {
     // The broker has its own copies of the paths.
     broker_ = TRY(sandbox::Broker::start([this](const sandbox::Broker::Request& request) {
       if (request.letter == sandbox::Broker::kEnd) remove_sockets();
-      if (request.letter == kOpenBrowser) open_in_browser(page_url());
+      if (request.letter == kOpenBrowser) open_in_browser(code_->url());
       return request.letter == sandbox::kOpenTemporaryFile ? sandbox::open_temporary_file(request.argument)
                                                            : sandbox::BrokerReply{EINVAL};
     }));
@@ -206,14 +208,18 @@ class HttpServing {
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
     if (params_.on_usable) params_.on_usable(*state_, urls);
-    if (params_.opens_browser && has_browser()) show_page();
+    if (code_ != nullptr) show_page();
   }
 
-  std::string page_url() const { return fmt::format("{}#token={}", opened_.listening.front().url, params_.token); }
+  Result<void> make_code() {
+    code_ = std::make_unique<OpenCode>(opened_.listening.front().url, TRY(random_secret()), params_.token);
+    return {};
+  }
 
   void show_page() {
+    code_->start();
     if (broker_ == nullptr)
-      open_in_browser(page_url());
+      open_in_browser(code_->url());
     else if (const auto asked = broker_->ask(kOpenBrowser); !asked)
       log_.write(Level::warning, asked.error().message);
   }
@@ -232,13 +238,18 @@ class HttpServing {
     return ticket.empty() ? url : url + "?ticket=" + ticket;
   }
 
+  bool is_for_code(const httpd::Target& target) const { return code_ != nullptr && OpenCode::is_for(target); }
+
   httpd::SiteOptions site_options() {
     httpd::SiteOptions site;
     rules_ = access_rules(options(), opened_);
     site.access = rules_;
-    site.is_public = WebPage::is_of_page;
+    site.is_public = [this](const httpd::Request& request, const httpd::Target& target) {
+      return WebPage::is_of_page(request, target) || is_for_code(target);
+    };
     site.answer_first = [this](const httpd::Request& request, const httpd::Target& target,
                                const httpd::Client& client) {
+      if (is_for_code(target)) return std::optional(code_->answer(request, target, client));
       auto page = page_->answer(request, target);
       return page ? std::move(page) : api_->answer(request, target, client.has_left);
     };
@@ -365,6 +376,7 @@ class HttpServing {
   std::unique_ptr<Follower> follower_;
   std::unique_ptr<Prefetch> background_;
   httpd::AccessRules rules_;
+  std::unique_ptr<OpenCode> code_;  // for the browser
   std::unique_ptr<WebPage> page_;
   std::unique_ptr<api::Api> api_;
   std::unique_ptr<httpd::Site> site_;

@@ -34,15 +34,6 @@ bool is_own_name(const AccessRules& rules, std::string_view host) {
   return std::ranges::find(rules.hosts, name) != rules.hosts.end() || (rules.is_any_address && is_address(name));
 }
 
-// In a time that depends only on the length of what was sent.
-bool is_equal(std::string_view sent, std::string_view secret) {
-  unsigned difference = sent.size() == secret.size() ? 0U : 1U;
-  for (size_t i = 0; i < sent.size(); ++i)
-    difference |= static_cast<unsigned>(static_cast<unsigned char>(sent[i]) ^
-                                        static_cast<unsigned char>(secret[i % secret.size()]));
-  return difference == 0;
-}
-
 const std::string* permitted_origin(const AccessRules& rules, const Request& request) {
   const std::string* const origin = request.field("origin");
   // RFC 6454, section 6.2: no white space. A field's value may have tabs, which would be sent back.
@@ -66,6 +57,14 @@ bool is_of_another_page(const Request& request) {
 }
 
 }  // namespace
+
+bool is_equal(std::string_view sent, std::string_view secret) {
+  unsigned difference = sent.size() == secret.size() ? 0U : 1U;
+  for (size_t i = 0; i < sent.size(); ++i)
+    difference |= static_cast<unsigned>(static_cast<unsigned char>(sent[i]) ^
+                                        static_cast<unsigned char>(secret[i % secret.size()]));
+  return difference == 0;
+}
 
 bool has_token(const AccessRules& rules, const Request& request) {
   const std::string* const field = request.field("authorization");

@@ -28,6 +28,9 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
 /// What stands for the token in the URL of one path: a link of a page cannot send a field. Empty without a token.
 std::string ticket_of(const AccessRules& rules, const std::vector<std::string>& segments);
 
+/// Compares in a time that depends only on the length of what was sent. `secret` must not be empty.
+bool is_equal(std::string_view sent, std::string_view secret);
+
 /// Whether the request has the token: as a Bearer token (RFC 6750), or as the password of Basic authentication, which
 /// browsers ask for.
 bool has_token(const AccessRules& rules, const Request& request);

@@ -27,14 +27,15 @@ Client client_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
     ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-    return {text.data(), ntohl(v4.sin_addr.s_addr) >> 24 == 127};
+    return {text.data(), ntohl(v4.sin_addr.s_addr) >> 24 == 127, {}, ntohs(v4.sin_port)};
   }
   if (address.ss_family != AF_INET6) return {"unix", true};
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
   ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return {text.data(), IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0};
+  const uint16_t port = ntohs(v6.sin6_port);
+  if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return {text.data(), IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0, {}, port};
   const std::string mapped = std::string_view(text.data()).substr(std::string_view("::ffff:").size()).data();
-  return {mapped, v6.sin6_addr.s6_addr[12] == 127};
+  return {mapped, v6.sin6_addr.s6_addr[12] == 127, {}, port};
 }
 
 void reject(const Descriptor& socket) {

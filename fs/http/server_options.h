@@ -20,6 +20,7 @@ struct Client {
   /// Whether it has closed its end of the connection, or the server ends, for a long computation; null: not known. Once
   /// true, it stays true. Callable from any thread and often.
   std::function<bool()> has_left = {};
+  uint16_t port = 0;  ///< of IPv4 and IPv6
 };
 
 /// A request that was answered.

@@ -1,0 +1,101 @@
+"""`weightfs open`: the command line of the browser has no token, but a code for one use by its user. semantics 29.11"""
+import contextlib
+import http.client
+import os
+import subprocess
+import sys
+import unittest
+from urllib.parse import urlsplit
+
+from mounting import LIMIT_S, NOBODY, WEIGHTFS, TestCase, until
+
+# Stands for the browser: keeps its arguments.
+BROWSER = """#!/bin/sh
+printf '%s\\n' "$@" > "$OPENED.new" && mv "$OPENED.new" "$OPENED"
+"""
+
+GET = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+connection.request("GET", sys.argv[2])
+answer = connection.getresponse()
+print(answer.status, answer.getheader("Location"), answer.read().decode().strip())
+"""
+
+
+class Opening(TestCase):
+    def setUp(self):
+        super().setUp()
+        browser = self.path("bin", "xdg-open")
+        os.makedirs(os.path.dirname(browser))
+        with open(browser, "w") as file:
+            file.write(BROWSER)
+        os.chmod(browser, 0o755)
+
+    def open(self, *options):
+        """The URL that it prints, and that of the browser."""
+        environment = dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}", DISPLAY=":1", OPENED=self.path("opened"))
+        process = subprocess.Popen([WEIGHTFS, "open", *options, self.sample()], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.addCleanup(process.communicate, timeout=LIMIT_S)
+        self.addCleanup(process.terminate)
+        printed = process.stdout.readline().strip()
+        until(lambda: os.path.exists(self.path("opened")), "no browser was started")
+        with open(self.path("opened")) as file:
+            return printed, file.read().strip()
+
+    @staticmethod
+    def get(url, **fields):
+        parts = urlsplit(url)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=LIMIT_S)
+        with contextlib.closing(connection):
+            connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path, headers=fields)
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("Location"), answer.read().decode()
+
+    def test_code_is_exchanged_for_the_token_once(self):
+        for options in ((), ("--sandbox=off", )):
+            with self.subTest(options=options):
+                printed, opened = self.open(*options)
+                base, _, token = printed.partition("/#token=")
+                self.assertRegex(token, "^[0-9a-f]{32}$")
+                self.assertRegex(opened, f"^{base}/\\.weightfs/open\\?code=[0-9a-f]{{32}}$")
+                self.assertNotIn(token, opened)
+                self.assertEqual(self.get(f"{base}/tensors/")[0], 401)
+                self.assertEqual(self.get(opened[:-1])[0], 403, "a wrong code")
+                self.assertEqual(self.get(opened)[:2], (303, f"/#token={token}"))
+                self.assertEqual(self.get(f"{base}/tensors/", Authorization=f"Bearer {token}")[0], 200)
+                status, location, text = self.get(opened)
+                self.assertEqual((status, location), (410, None))
+                self.assertIn("the code has been used", text)
+                os.unlink(self.path("opened"))
+
+    def test_no_process_has_the_token_in_its_arguments(self):
+        printed, _ = self.open()
+        token = printed.partition("#token=")[2]
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    self.assertNotIn(token.encode(), file.read(), pid)
+            except OSError:
+                pass
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can run a program as another user")
+    def test_code_is_refused_to_another_user_and_stays_valid(self):
+        printed, opened = self.open()
+        parts = urlsplit(opened)
+        done = subprocess.run([sys.executable, "-c", GET, str(parts.port), f"{parts.path}?{parts.query}"], capture_output=True,
+                              text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid, extra_groups=[], cwd="/")
+        self.assertEqual((done.stdout, done.stderr), ("403 None the code is for another user\n", ""))
+        self.assertEqual(self.get(opened)[:2], (303, f"/#token={printed.partition('#token=')[2]}"))
+
+    def test_pages_of_other_origins_cannot_use_the_code(self):
+        _, opened = self.open()
+        for site in ("cross-site", "same-site"):
+            fields = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+            self.assertEqual(self.get(opened, **fields)[0], 403)
+        self.assertEqual(self.get(opened, **{"Sec-Fetch-Site": "none", "Sec-Fetch-Dest": "document"})[0], 303)
+
+
+if __name__ == "__main__":
+    unittest.main()
