@@ -44,16 +44,16 @@ const std::string* permitted_origin(const AccessRules& rules, const Request& req
 }
 
 // A page of another origin has made the browser send it (Origin; Fetch Metadata Request Headers, which are sent to
-// https and to this machine), and no link was followed. Such a page must not even learn whether a file exists, by the
-// events of its elements.
-bool is_of_another_page(const Request& request) {
+// https and to this machine). Such a page must not even learn whether a file exists, by the events of its elements, or
+// by what becomes of a window that it opens: links only lead to what is always there.
+bool is_of_another_page(const Request& request, bool may_be_linked) {
   const std::string* const origin = request.field("origin");
   const std::string* const host = request.field("host");
   if (origin != nullptr && host != nullptr && !origin->ends_with("://" + *host)) return true;
   const std::string* const site = request.field("sec-fetch-site");
   if (site == nullptr || (*site != "cross-site" && *site != "same-site")) return false;
   const std::string* const destination = request.field("sec-fetch-dest");
-  return destination == nullptr || *destination != "document";
+  return !may_be_linked || destination == nullptr || *destination != "document";
 }
 
 }  // namespace
@@ -93,8 +93,9 @@ Accepted<void> check_access(const AccessRules& rules, const Request& request, co
     if (!name.empty() && !is_own_name(rules, name))
       return refused(421, fmt::format("{} is not a name of this server; use --host to add it", printable(name)));
   const bool may_be_read = permitted_origin(rules, request) != nullptr || std::ranges::count(rules.origins, "*") > 0;
-  if (is_of_another_page(request) && !may_be_read)
-    return refused(403, "a page of another origin; use --allow-origin to permit it");
+  const bool may_be_linked = is_public || (target.segments.empty() && target.query.empty());
+  if (is_of_another_page(request, may_be_linked) && !may_be_read)
+    return refused(403, "a page of another origin; use --allow-origin to permit it, or open the address by hand");
   const bool is_preflight = request.method == "OPTIONS";
   if (rules.token.empty() || is_public || is_preflight || has_token(rules, request)) return {};
   const std::string ticket = parameter(target.query, "ticket").value_or("");

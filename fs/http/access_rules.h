@@ -22,7 +22,7 @@ struct AccessRules {
 };
 
 /// Whether the request is for this server, not by a page of another origin, and, unless the target is public, has the
-/// token or the ticket of its path: else 421, 403 or 401.
+/// token or the ticket of its path: else 421, 403 or 401. A link of another page may lead to a public target or `/`.
 Accepted<void> check_access(const AccessRules& rules, const Request& request, const Target& target, bool is_public);
 
 /// What stands for the token in the URL of one path: a link of a page cannot send a field. Empty without a token.

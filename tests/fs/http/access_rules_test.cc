@@ -17,8 +17,7 @@ Request request(std::vector<Field> fields) {
 }
 
 int status_of(const AccessRules& rules, std::vector<Field> fields, const std::string& authority = "") {
-  Target target;
-  target.authority = authority;
+  Target target{.authority = authority, .segments = {"tensors", "a"}, .path = "/tensors/a", .query = ""};
   const auto checked = check_access(rules, request(std::move(fields)), target, false);
   return checked ? 200 : checked.error().status;
 }
@@ -106,13 +105,33 @@ TEST(AccessRules, PagesOfOtherOriginsAreRefused) {
     EXPECT_EQ(with(loopback(), "same-origin", destination), 200) << destination;
     EXPECT_EQ(with(loopback(), "none", destination), 200) << "typed";
   }
-  EXPECT_EQ(with(loopback(), "cross-site", "document"), 200) << "a link was followed";
+  EXPECT_EQ(with(loopback(), "same-origin", "document"), 200) << "a link was followed";
   AccessRules rules = loopback();
   rules.origins = {"https://a.example"};
   EXPECT_EQ(with(rules, "cross-site", "empty", "https://a.example"), 200);
   EXPECT_EQ(with(rules, "cross-site", "empty", "https://b.example"), 403);
   rules.origins = {"*"};
   EXPECT_EQ(with(rules, "cross-site", "image"), 200);
+}
+
+// Else the page learns which files exist: the window of a download stays empty.
+TEST(AccessRules, LinksOfOtherPagesLeadToThePageOnly) {
+  const auto status = [](const std::string& text, const std::string& site, bool is_public = false) {
+    const Request navigation = request({{"host", "localhost"},
+                                        {"sec-fetch-site", site},
+                                        {"sec-fetch-mode", "navigate"},
+                                        {"sec-fetch-dest", "document"}});
+    const auto checked = check_access(loopback(), navigation, parse_target(text).value(), is_public);
+    return checked ? 200 : checked.error().status;
+  };
+  for (const char* site : {"cross-site", "same-site"}) {
+    EXPECT_EQ(status("/", site), 200);
+    EXPECT_EQ(status("/.weightfs/page/app.js", site, true), 200);
+    for (const char* other : {"/tensors/a", "/tensors/", "/missing", "/?q=a", "/?plain", "/.weightfs/status.json"})
+      EXPECT_EQ(status(other, site), 403) << other;
+  }
+  EXPECT_EQ(status("/tensors/a", "none"), 200) << "typed";
+  EXPECT_EQ(status("/tensors/a", "same-origin"), 200);
 }
 
 TEST(AccessRules, OnlyPermittedOriginsAreToldThatTheyMayRead) {
