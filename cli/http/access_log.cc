@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "fs/http/protocol/target.h"
 
 namespace weightfs {
 namespace {
@@ -23,6 +25,23 @@ std::string escaped(const std::string& text) {
       out += fmt::format("\\x{:02x}", byte);
     else
       out += c;
+  }
+  return out;
+}
+
+// Tickets, tokens and codes let the readers of the log read models.
+std::string without_credentials(std::string_view target) {
+  const size_t query = target.find('?');
+  std::string out(target.substr(0, query));
+  for (size_t begin = query; begin < target.size();) {
+    const size_t end = std::min(target.find('&', begin + 1), target.size());
+    const std::string_view pair = target.substr(begin + 1, end - begin - 1);
+    const bool is_secret = std::ranges::any_of(std::array{"ticket", "token", "code"}, [&](const char* name) {
+      return httpd::parameter(pair.substr(0, pair.find('=')), name).has_value();
+    });
+    out += target[begin];
+    out += is_secret ? fmt::format("{}=*", pair.substr(0, pair.find('='))) : std::string(pair);
+    begin = end;
   }
   return out;
 }
@@ -44,8 +63,9 @@ void AccessLog::write(const httpd::Answered& answered) {
   std::array<char, 64> time{};
   const size_t size = std::strftime(time.data(), time.size(), "%d/%b/%Y:%H:%M:%S %z", &local);
   const httpd::Request* const request = answered.request;
-  const std::string first =
-      request == nullptr ? "-" : fmt::format("{} {} HTTP/1.{}", request->method, request->target, request->minor);
+  const std::string first = request == nullptr ? "-"
+                                               : fmt::format("{} {} HTTP/1.{}", request->method,
+                                                             without_credentials(request->target), request->minor);
   const std::string line =
       fmt::format("{} - - [{}] \"{}\" {} {}\n", answered.client.address, std::string_view(time.data(), size),
                   escaped(first), answered.status, answered.bytes);

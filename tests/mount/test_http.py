@@ -318,6 +318,23 @@ class Status(Serving):
         self.assertRegex(lines[2], start + r'"-" 400 \d+$')
 
 
+    def test_access_log_has_no_credentials(self):
+        log = self.path("access.log")
+        server = self.serve(self.model(), options=("--access-log", log))
+        for query in ("ticket=SECRET", "q=a&ticket=SECRET", "token=SECRET&q=a", "%74icket=SECRET", "code=SECRET=SECRET&after=b",
+                      "ticket=SECRET&ticket=SECRET", "ticket=%53ECRET", "tickets=shown&a"):
+            server.get(f"/tensors/?{query}")
+        server.raw(b"GET http://localhost/tensors/w?a&ticket=SECRET&b HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        def targets():
+            with open(log) as file:
+                return [line.split()[6].partition("?")[2] for line in file]
+
+        until(lambda: len(targets()) == 9, targets)
+        self.assertEqual(targets(), ["ticket=*", "q=a&ticket=*", "token=*&q=a", "%74icket=*", "code=*&after=b", "ticket=*&ticket=*",
+                                     "ticket=*", "tickets=shown&a", "a&ticket=*&b"])
+
+
 class Signals(Serving):
     def test_ctrl_c_prints_a_summary(self):
         server = HttpServer(self.model(), folder=self.folder)
