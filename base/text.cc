@@ -106,6 +106,28 @@ std::string percent_encoded(std::string_view text, const Escapes& escapes) {
   return out;
 }
 
+// Not shown, or changing the order in which the rest of a line is shown, so that a name could pass for another: soft
+// hyphen, marks of direction, characters of no width, separators of lines, tags. Not those that only change the one
+// before them.
+struct CodePoints {
+  uint32_t first, last;
+};
+
+constexpr std::array kInvisible = {
+    CodePoints{0x00AD, 0x00AD}, CodePoints{0x061C, 0x061C}, CodePoints{0x180E, 0x180E},
+    CodePoints{0x200B, 0x200F}, CodePoints{0x2028, 0x202E}, CodePoints{0x2060, 0x206F},
+    CodePoints{0xFEFF, 0xFEFF}, CodePoints{0xFFF9, 0xFFFB}, CodePoints{0xE0000, 0xE007F},
+};
+
+bool is_invisible(std::string_view sequence) {
+  if (sequence.size() < 2) return false;
+  constexpr std::array<uint8_t, 5> kMasks = {0, 0, 0x1F, 0x0F, 0x07};
+  uint32_t code = static_cast<uint8_t>(sequence[0]) & uint32_t{kMasks.at(sequence.size())};
+  for (const char c : sequence.substr(1)) code = code << 6 | (static_cast<uint8_t>(c) & 0x3FU);
+  return std::ranges::any_of(kInvisible,
+                             [&](const CodePoints& each) { return code >= each.first && code <= each.last; });
+}
+
 // Take the first byte, or the first character, off `text`.
 void append_escaped(std::string& out, std::string_view& text) {
   constexpr char kHex[] = "0123456789abcdef";
@@ -117,6 +139,10 @@ void append_escaped(std::string& out, std::string_view& text) {
 void append_printable(std::string& out, std::string_view& text) {
   const size_t length = utf8_sequence(text);
   if (length == 0 || is_control(text)) return append_escaped(out, text);
+  if (is_invisible(text.substr(0, length))) {
+    for (size_t i = 0; i < length; ++i) append_escaped(out, text);
+    return;
+  }
   out += text.substr(0, length);
   text.remove_prefix(length);
 }

@@ -21,7 +21,7 @@ inline std::string quoted(const std::string& name) { return quoted(std::string_v
 inline std::string quoted(std::string& name) { return quoted(std::string_view(name)); }
 inline std::string quoted(const char* name) { return quoted(std::string_view(name)); }
 
-/// `name` with control characters and bytes that are not UTF-8 written \xNN.
+/// `name` with control characters, invisible ones and bytes that are not UTF-8 written \xNN: for a person's terminal.
 std::string printable(std::string_view name);
 
 /// `text` as one word for a POSIX shell, in quotes if it needs them; printable.

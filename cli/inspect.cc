@@ -71,7 +71,7 @@ class Lister {
     if (const ModelPtr model = all.tree->model(); model != nullptr && checked_.insert(model.get()).second)
       outcome_.check(*model, full_path(path));
     if (arguments_.recursive && !arguments_.json)
-      std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : path.c_str());
+      std::printf("%s%s:\n", first_ ? "" : "\n", path.empty() ? "." : shown(path).c_str());
     first_ = false;
     for (uint32_t i = 0; i < all.count; ++i) {
       const Node node = all.tree->node(all.first + i);
@@ -98,7 +98,7 @@ class Lister {
 
   Result<void> print(Ino ino, const std::string& name, NodeKind kind) {
     if (!arguments_.json && !arguments_.long_form) {
-      std::printf("%s\n", name.c_str());
+      std::printf("%s\n", shown(name).c_str());
       return {};
     }
     const Attributes attributes = TRY(forest_.attributes(ino));
@@ -106,8 +106,8 @@ class Lister {
     if (!arguments_.json) {
       std::printf("%c%s %4u %14llu %s %s%s%s\n", type_letter(kind),
                   attributes.is_directory() ? "r-xr-xr-x" : "r--r--r--", attributes.links,
-                  static_cast<unsigned long long>(attributes.size), iso_time(attributes.modified).c_str(), name.c_str(),
-                  target.empty() ? "" : " -> ", target.c_str());
+                  static_cast<unsigned long long>(attributes.size), iso_time(attributes.modified).c_str(),
+                  shown(name).c_str(), target.empty() ? "" : " -> ", shown(target).c_str());
       return {};
     }
     std::string line = first_entry_ ? "\n  {\"path\": " : ",\n  {\"path\": ";
@@ -125,6 +125,9 @@ class Lister {
     std::fputs((line + "}").c_str(), stdout);
     return {};
   }
+
+  // Programs get the name that opens the file.
+  static std::string shown(const std::string& name) { return ::isatty(STDOUT_FILENO) == 1 ? printable(name) : name; }
 
   // The source, the requested path and a path below it.
   std::string full_path(const std::string& path) const {

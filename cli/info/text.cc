@@ -49,10 +49,7 @@ constexpr std::array kWide = {Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   
                               Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},
                               Range{0xFF00, 0xFF60},   Range{0xFFE0, 0xFFE6},   Range{0x1F300, 0x1F64F},
                               Range{0x1F680, 0x1F6FF}, Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x3FFFD}};
-constexpr std::array kNoWidth = {Range{0x0300, 0x036F}, Range{0x200B, 0x200D}, Range{0xFE00, 0xFE0F}};
-// They change the order in which the rest of a line is shown.
-constexpr std::array kDirections = {Range{0x061C, 0x061C}, Range{0x200E, 0x200F}, Range{0x2028, 0x202E},
-                                    Range{0x2066, 0x2069}};
+constexpr std::array kNoWidth = {Range{0x0300, 0x036F}, Range{0xFE00, 0xFE0F}};
 
 size_t width_of_character(std::string_view sequence) {
   if (sequence.size() < 2) return is_mark(sequence[0]) ? 0 : 1;
@@ -206,7 +203,7 @@ std::string clean(std::string_view text, const Style& style) {
   while (!text.empty()) {
     const size_t length = utf8_sequence(text);
     const std::string_view character = text.substr(0, std::max<size_t>(length, 1));
-    if (length == 0 || is_control(text) || (length > 1 && is_in(kDirections, code_point(character))))
+    if (length == 0 || printable(character) != character)
       out += '?';
     else if (length > 1 && style.charset == Charset::ascii)
       out += in_ascii(character);

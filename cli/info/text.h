@@ -42,7 +42,7 @@ std::string painted(std::string_view text, Paint paint);
 /// The lines, each with a newline.
 std::string emit(const std::vector<std::string>& lines, const Style& style);
 
-/// `text` on one line: control characters, and characters that reverse the direction of writing, become `?`. In ASCII,
+/// `text` on one line: what printable() would escape becomes `?`, one for each character. In ASCII,
 /// `…`, `×` and `·` have replacements, and other characters become `?`.
 std::string clean(std::string_view text, const Style& style);
 

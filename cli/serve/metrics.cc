@@ -16,9 +16,9 @@ constexpr std::array<size_t, 8> kPowers = {10, 13, 16, 20, 23, 27, 30, 34};
 
 std::string label(const char* name, const std::string& value) {
   std::string out = fmt::format("{}=\"", name);
-  for (const char c : to_utf8(value)) {
+  for (const char c : printable(value)) {
     if (c == '\\' || c == '"') out += '\\';
-    out += c == '\n' ? "\\n" : std::string(1, c);
+    out += c;
   }
   return out + "\"";
 }

@@ -16,6 +16,20 @@ TEST(Quoted, EscapesTerminalControls) {
   EXPECT_EQ(quoted("h\xC3\xA9 \xFF"), "\"h\xC3\xA9 \\xff\"");
 }
 
+TEST(Printable, EscapesWhatATerminalDoesNotShowAsItself) {
+  for (const char* hidden :
+       {"\x1b",   "\x7f",   "\u0080", "\u009b", "\u009f", "\u00ad", "\u061c", "\u180e",     "\u200b",    "\u200c",
+        "\u200d", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202d", "\u202e",     "\u2060",    "\u2064",
+        "\u2066", "\u2067", "\u2068", "\u2069", "\u206f", "\ufeff", "\ufff9", "\U000e0001", "\U000e0061"}) {
+    std::string escaped;
+    for (const char c : std::string_view(hidden)) escaped += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    EXPECT_EQ(printable(fmt::format("a{}b", hidden)), fmt::format("a{}b", escaped));
+    EXPECT_EQ(quoted(fmt::format("a{}b", hidden)), fmt::format("\"a{}b\"", escaped));
+  }
+  const std::string shown = "a \u00a0\u00ac\u00ae\u2010\u2027\u202f\u2070\ufe0f\ufffd\u65e5\u05d0\u0627\U0001f600";
+  EXPECT_EQ(printable(shown), shown) << "letters that are written from right to left, too";
+}
+
 TEST(Quoted, IsNotStdQuoted) {
   std::string name = "\x1b";
   EXPECT_EQ(fmt::format("{}{}{}", quoted(name), quoted(std::as_const(name)), quoted(std::string("\x1b"))),

@@ -109,7 +109,7 @@ TEST(InfoText, ListsNameTheNumberOfOthers) {
 
 TEST(InfoText, CleanTextHasNeitherControlCharactersNorMarks) {
   EXPECT_EQ(info::clean("a\x01\x05\n\x1B\x7F\xC2\x9B\xFFz", kUtf8), "a???????z");
-  EXPECT_EQ(info::clean("\u202Eabc\u2066", kUtf8), "?abc?");
+  EXPECT_EQ(info::clean("\u202Eabc\u2066\u200B\uFEFFz", kUtf8), "?abc???z");
   EXPECT_EQ(info::clean("é…×·", kAscii), "?...x-");
 }
 
