@@ -12,12 +12,15 @@ namespace {
 // Each charge costs a lock-free loop and sometimes a check of the process's memory.
 constexpr uint64_t kStep = 64 * 1024;
 
-// The escape of a character in a JSON string; empty for one that needs none.
-std::string_view escape(char c, std::string& unicode) {
-  if (const std::string_view known = short_escape(c); !known.empty()) return known;
-  if (static_cast<uint8_t>(c) >= 0x20) return {};
+// The escape of the first character of `text` in a JSON string; empty for one that needs none. JSON does not demand it
+// of U+007F to U+009F, but those steer terminals, too.
+std::string_view escape(std::string_view text, std::string& unicode) {
+  if (const std::string_view known = short_escape(text[0]); !known.empty()) return known;
+  if (!is_control(text)) return {};
   constexpr char kHex[] = "0123456789abcdef";
-  unicode = {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
+  // The second byte of U+0080 to U+009F is its number.
+  const auto code = static_cast<uint8_t>(text[static_cast<uint8_t>(text[0]) < 0x80 ? 0 : 1]);
+  unicode = {'\\', 'u', '0', '0', kHex[code >> 4], kHex[code & 15]};
   return unicode;
 }
 
@@ -31,7 +34,7 @@ void write_json_string(Out& out, std::string_view text) {
     text.remove_prefix(plain);
     if (text.empty()) break;
     const size_t length = utf8_sequence(text);
-    const std::string_view escaped = length == 1 ? escape(text[0], unicode) : std::string_view();
+    const std::string_view escaped = length > 0 ? escape(text, unicode) : std::string_view();
     if (length == 0)
       out.append("\uFFFD");
     else

@@ -36,7 +36,12 @@ TEST(ToJson, IndentsDownToDepth16) {
 
 TEST(ToJson, EscapesStrings) {
   EXPECT_EQ(to_json_line(List{std::string("\0\x1f\x7f\b\f\n\r\t\"\\/", 11), "é日\U0001F600", "\xF0\x9F", "a\xFFz"}),
-            "[\"\\u0000\\u001f\x7f\\b\\f\\n\\r\\t\\\"\\\\/\",\"é日\U0001F600\",\"\uFFFD\uFFFD\",\"a\uFFFDz\"]");
+            "[\"\\u0000\\u001f\\u007f\\b\\f\\n\\r\\t\\\"\\\\/\",\"é日\U0001F600\",\"\uFFFD\uFFFD\",\"a\uFFFDz\"]");
+  EXPECT_EQ(to_json_line(List{"\u007e\u0080\u009b\u009f\u00a0\u2028"}),
+            "[\"\u007e\\u0080\\u009b\\u009f\u00a0\u2028\"]");
+  Map map;
+  map.set("\u009b", true);
+  EXPECT_EQ(to_json_line(map), "{\"\\u009b\":true}");
   EXPECT_EQ(to_json(List{}), "[]\n");
   EXPECT_EQ(to_json(Map{}), "{}\n");
 }

@@ -101,7 +101,7 @@ std::string parsed(const std::string& json) {
 TEST(ParseJson, ReadsWhatRfc8259Allows) {
   EXPECT_EQ(parsed(" {\"a\": [1, -2, 18446744073709551615, 0.5, \"\\u00e9\", null, true]} \n"),
             "{\"a\":[1,-2,18446744073709551615,0.5,\"\u00e9\",null,true]}");
-  EXPECT_EQ(parsed("\"\\\"\\\\\\/\\u0041\\ud83d\\ude00\xE2\x82\xAC\x7F\""), "\"\\\"\\\\/A\U0001F600\u20AC\x7F\"");
+  EXPECT_EQ(parsed("\"\\\"\\\\\\/\\u0041\\ud83d\\ude00\xE2\x82\xAC\x7F\""), "\"\\\"\\\\/A\U0001F600\u20AC\\u007f\"");
   EXPECT_EQ(parsed("[-0,0,1e2,-1.5E+1,1e-400,18446744073709551616,-9223372036854775809]"),
             "[0,0,100.0,-15.0,0.0,1.8446744073709552e+19,-9.223372036854776e+18]");
   EXPECT_EQ(parsed("{\"a\":1,\"a\":2}"), "{\"a\":2}") << "the last one stands";
@@ -164,7 +164,7 @@ TEST(ParseJson, AcceptsTheSameBytesAtEveryPlaceOfAString) {
         const bool is_literal = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
         const std::string json = '"' + text + '"';
         if (is_literal)
-          EXPECT_EQ(parsed(json), json);
+          EXPECT_EQ(parsed(json), byte == 0x7F ? to_json_line(text) : json);
         else
           EXPECT_TRUE(parsed(json).starts_with("error: ")) << byte << " at " << place << " of " << length;
       }
