@@ -207,8 +207,8 @@ class SystemCalls(unittest.TestCase):
     def test_groups_are_those_of_the_filter(self):
         allowed = re.search(r"kAllowed\[\] = \{\n(.*?)\};", self.FILTER, re.DOTALL)[1]
         groups = {}
-        serving = r"// For an HTTP server.*?\nconstexpr int kServing\[\] = \{.*?\};"
-        allowed += "\n" + re.search(serving, self.FILTER, re.DOTALL)[0]
+        for part in (r"// Directories that.*?\nconstexpr int kWatching", r"// For an HTTP server.*?\nconstexpr int kServing"):
+            allowed += "\n" + re.search(part + r"\[\] = \{.*?\};", self.FILTER, re.DOTALL)[0]
         for line in allowed.splitlines():
             if comment := re.match(r" *// ([^.;]+)", line):
                 group = groups.setdefault(comment[1], set())

@@ -45,11 +45,12 @@ bool send_message(int socket, std::string_view bytes, int descriptor) {
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-  } else {
-    message.header.msg_controllen = 0;
   }
   ssize_t sent = 0;
-  do sent = ::sendmsg(socket, &message.header, MSG_NOSIGNAL);
+  // The sandbox permits sendmsg(2) only where descriptors are passed.
+  do
+    sent = descriptor < 0 ? ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL)
+                          : ::sendmsg(socket, &message.header, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   return sent == static_cast<ssize_t>(bytes.size());
 }

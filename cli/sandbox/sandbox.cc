@@ -88,7 +88,8 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
   if (TRY(is_active(restrict_files(access.files, access.network), warn))) status.landlock = landlock_version();
   TRY_VOID(drop_capabilities(keep));
   status.capabilities = permitted_capabilities();
-  status.seccomp = TRY(is_active(filter_system_calls(access.network, access.accepts, access.rings), warn));
+  const PermittedCalls calls{access.network, access.accepts, access.watches, access.passes_files, access.rings};
+  status.seccomp = TRY(is_active(filter_system_calls(calls), warn));
   return status;
 }
 

@@ -34,8 +34,10 @@ Map as_value(const SandboxStatus& status);
 struct SandboxAccess {
   FileAccess files;
   Network network;
-  bool accepts = false;  ///< connections, on sockets that listen already
-  bool rings = false;    ///< requests of the kernel come by io_uring
+  bool accepts = false;       ///< connections, on sockets that listen already
+  bool watches = false;       ///< directories of the sources, until it ends
+  bool passes_files = false;  ///< open files, to a broker
+  bool rings = false;         ///< requests of the kernel come by io_uring
 };
 
 /// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (except

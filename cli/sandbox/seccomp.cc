@@ -1,6 +1,8 @@
 #include "cli/sandbox/seccomp.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -10,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <type_traits>
@@ -37,8 +40,6 @@ constexpr int kAllowed[] = {
     SCMP_SYS(fstatfs), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink),
     SCMP_SYS(readlinkat), SCMP_SYS(getdents64), SCMP_SYS(getcwd), SCMP_SYS(getxattr), SCMP_SYS(fgetxattr),
     SCMP_SYS(chdir),
-    // Directories that are followed. No event names a file that the process could not list itself.
-    SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch),
     // Files of the cache and of an export.
     SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(symlinkat),
     // Memory.
@@ -54,9 +55,12 @@ constexpr int kAllowed[] = {
     SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getrandom),
     // Time.
     SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(clock_nanosleep),
-    // Open sockets; socket(2) is restricted below.
-    SCMP_SYS(connect), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg),
-    SCMP_SYS(shutdown), SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt), SCMP_SYS(setsockopt)};
+    // Open sockets; socket(2), setsockopt(2) and sendmsg(2) are restricted below.
+    SCMP_SYS(connect), SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(recvmsg), SCMP_SYS(shutdown),
+    SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(getsockopt)};
+
+// Directories that are followed. Landlock does not restrict watches.
+constexpr int kWatching[] = {SCMP_SYS(inotify_init1), SCMP_SYS(inotify_add_watch), SCMP_SYS(inotify_rm_watch)};
 
 // For an HTTP server, whose sockets listen already.
 constexpr int kServing[] = {SCMP_SYS(accept4),    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl),
@@ -135,6 +139,11 @@ constexpr int kRefused[] = {SCMP_SYS(execve),
                             SCMP_SYS(listen),
                             SCMP_SYS(accept),
                             SCMP_SYS(accept4),
+                            SCMP_SYS(sendmsg),
+                            SCMP_SYS(sendmmsg),
+                            SCMP_SYS(setsockopt),
+                            SCMP_SYS(inotify_init1),
+                            SCMP_SYS(inotify_add_watch),
                             SCMP_SYS(shmget),
                             SCMP_SYS(shmat),
                             SCMP_SYS(pkey_mprotect),
@@ -222,17 +231,43 @@ void allow_files(Filter& filter) {
   for (const int command : kDescriptorCommands) filter.allow(SCMP_SYS(fcntl), is(1, static_cast<uint64_t>(command)));
 }
 
+struct SocketOption {
+  int level, name;
+};
+
+constexpr SocketOption kServingOptions[] = {{IPPROTO_TCP, TCP_NODELAY}, {SOL_SOCKET, SO_LINGER}};
+// Set by libcurl, and by the resolver of the C library.
+constexpr SocketOption kDownloadOptions[] = {
+    {IPPROTO_TCP, TCP_NODELAY}, {SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, TCP_KEEPIDLE},  {IPPROTO_TCP, TCP_KEEPINTVL},
+    {IPPROTO_TCP, TCP_KEEPCNT}, {IPPROTO_IP, IP_RECVERR},   {IPPROTO_IPV6, IPV6_RECVERR}, {IPPROTO_IPV6, IPV6_V6ONLY}};
+
+void allow_option(Filter& filter, const SocketOption& option) {
+  filter.allow(SCMP_SYS(setsockopt), is(1, static_cast<uint64_t>(option.level)),
+               is(2, static_cast<uint64_t>(option.name)));
+}
+
 // syslog(3) and sd_notify(3) send datagrams to local sockets. Local streams lead to other services (D-Bus, Docker), so
-// these are refused; socketpair(2) leads nowhere.
-void allow_sockets(Filter& filter, Network network) {
+// these are refused; socketpair(2) leads nowhere. Of the internet's protocols only those that Landlock restricts, and
+// UDP: multipath TCP would connect where TCP may not.
+void allow_sockets(Filter& filter, const PermittedCalls& permitted) {
   constexpr uint64_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
-  filter.allow(SCMP_SYS(socket), is(0, AF_UNIX), bits_are(1, kType, SOCK_DGRAM));
+  const auto allow_socket = [&](int family, int type, int protocol) {
+    filter.allow(SCMP_SYS(socket), is(0, static_cast<uint64_t>(family)),
+                 bits_are(1, kType, static_cast<uint64_t>(type)), is(2, static_cast<uint64_t>(protocol)));
+  };
+  allow_socket(AF_UNIX, SOCK_DGRAM, 0);
   filter.allow(SCMP_SYS(socketpair), is(0, AF_UNIX));
-  if (network == Network::none) return;
-  for (const int family : {AF_INET, AF_INET6})
-    for (const int type : {SOCK_STREAM, SOCK_DGRAM})
-      filter.allow(SCMP_SYS(socket), is(0, static_cast<uint64_t>(family)),
-                   bits_are(1, kType, static_cast<uint64_t>(type)));
+  // A filter cannot see whether a message has open files.
+  if (permitted.passes_files) filter.allow(SCMP_SYS(sendmsg));
+  if (permitted.accepts)
+    for (const SocketOption& option : kServingOptions) allow_option(filter, option);
+  if (permitted.network == Network::none) return;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const int protocol : {0, int{IPPROTO_TCP}}) allow_socket(family, SOCK_STREAM, protocol);
+    for (const int protocol : {0, int{IPPROTO_UDP}}) allow_socket(family, SOCK_DGRAM, protocol);
+  }
+  for (const SocketOption& option : kDownloadOptions) allow_option(filter, option);
+  filter.allow(SCMP_SYS(sendmmsg));  // getaddrinfo(3) asks for both kinds of addresses at once
   // getaddrinfo(3) reads the addresses of the machine.
   filter.allow(SCMP_SYS(socket), is(0, AF_NETLINK), is(2, kernel::kNetlinkRoute));
 }
@@ -248,6 +283,18 @@ bool is_of_io_uring(int call) {
   return call == SCMP_SYS(io_uring_setup) || call == SCMP_SYS(io_uring_enter) || call == SCMP_SYS(io_uring_register);
 }
 
+// Whether a refused call is permitted to this process, with some arguments at least. bind(2) is for the netlink socket
+// of getaddrinfo(3); Landlock refuses it for TCP.
+bool is_granted(const PermittedCalls& permitted, int call) {
+  const bool downloads = permitted.network == Network::connect;
+  if (call == SCMP_SYS(bind) || call == SCMP_SYS(sendmmsg)) return downloads;
+  if (call == SCMP_SYS(setsockopt)) return downloads || permitted.accepts;
+  if (call == SCMP_SYS(accept4)) return permitted.accepts;
+  if (call == SCMP_SYS(sendmsg)) return permitted.passes_files;
+  if (is_of_io_uring(call)) return permitted.rings;
+  return permitted.watches && std::ranges::count(kWatching, call) > 0;
+}
+
 Result<void> loaded(Filter& filter) {
   const int error = filter.load();
   if (error == 0) return {};
@@ -260,7 +307,7 @@ Result<void> filter_broker_of_backing_files() {
   if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
   for (const int call :
-       {SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
+       {SCMP_SYS(recvmsg), SCMP_SYS(sendto), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(fstatfs),
         SCMP_SYS(faccessat2), SCMP_SYS(close), SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
         SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn), SCMP_SYS(restart_syscall)})
     filter.allow(call);
@@ -273,25 +320,22 @@ Result<void> filter_broker_of_backing_files() {
 
 bool has_seccomp() { return ::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; }
 
-Result<void> filter_system_calls(Network network, bool accepts, bool rings) {
+Result<void> filter_system_calls(const PermittedCalls& permitted) {
   if (!has_seccomp()) return failure(Code::unsupported, "seccomp: not available");
   Filter filter;
   for (const int call : kAllowed) filter.allow(call);
-  // bind(2) is for the netlink socket of getaddrinfo(3); Landlock refuses it for TCP.
-  const auto is_granted = [&](int call) {
-    return (network == Network::connect && call == SCMP_SYS(bind)) || (accepts && call == SCMP_SYS(accept4)) ||
-           (rings && is_of_io_uring(call));
-  };
   for (const int call : kRefused)
-    if (!is_granted(call)) filter.refuse(call);
-  if (accepts)
+    if (!is_granted(permitted, call)) filter.refuse(call);
+  if (permitted.accepts)
     for (const int call : kServing) filter.allow(call);
-  if (network == Network::connect) filter.allow(SCMP_SYS(bind));
+  if (permitted.watches)
+    for (const int call : kWatching) filter.allow(call);
+  if (permitted.network == Network::connect) filter.allow(SCMP_SYS(bind));
   allow_memory(filter);
   allow_threads(filter);
   allow_files(filter);
-  allow_sockets(filter, network);
-  if (rings) allow_rings(filter);
+  allow_sockets(filter, permitted);
+  if (permitted.rings) allow_rings(filter);
   return loaded(filter);
 }
 

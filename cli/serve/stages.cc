@@ -53,6 +53,8 @@ Result<sandbox::SandboxStatus> confine(const Privileged& privileged) {
   if (!options.store_flags.sandbox) return sandbox::without_sandbox(plan.warn);
   sandbox::SandboxAccess access =
       sandbox::access_for(plan.params.sources, options.open_options.access, options.store_flags);
+  access.watches = true;
+  access.passes_files = privileged.backing_files != nullptr;
   access.rings = privileged.no_rings.empty();
   for (const std::string& path : plan.params.observer.reload_reads) access.files.read.push_back(path);
   return sandbox::enter_sandbox(access, plan.warn);

@@ -5,11 +5,14 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <ctime>
+#include <tuple>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
+#include "cli/process/unix_socket.h"
 
 namespace weightfs::service {
 namespace {
@@ -21,7 +24,19 @@ void wait_for_manager() { ::sd_notify_barrier(0, kBarrierTimeoutUs); }
 
 }  // namespace
 
-void notify(const std::string& lines) { ::sd_notify(0, lines.c_str()); }
+// As sd_notify(3), which calls sendmsg(2): the sandbox does not permit that.
+void notify(const std::string& lines) {
+  const std::string path = environment("NOTIFY_SOCKET");
+  const bool is_abstract = path.starts_with('@');
+  auto address = unix_address(path);
+  if (!address || !(is_abstract || path.starts_with('/'))) return;
+  if (is_abstract) address->sun_path[0] = '\0';
+  const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // The name of an abstract socket has no end but its length.
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + (is_abstract ? 0 : 1));
+  std::ignore = ::sendto(socket.number(), lines.data(), lines.size(), MSG_NOSIGNAL,
+                         reinterpret_cast<const sockaddr*>(&*address), size);
+}
 
 void notify_reloading() {
   timespec now{};

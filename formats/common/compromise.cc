@@ -6,8 +6,10 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
@@ -112,6 +114,34 @@ bool read_memory_of(pid_t process) {
   return ::process_vm_readv(process, &to, 1, &to, 1, 0) >= 0;
 }
 
+bool watch(const std::string& directory) {
+  const int events = ::inotify_init1(IN_CLOEXEC);
+  return events >= 0 && ::inotify_add_watch(events, directory.c_str(), IN_CREATE) >= 0;
+}
+
+bool filter_socket() {
+  sock_filter all{0x06, 0, 0, UINT32_MAX};  // BPF_RET
+  const sock_fprog program{1, &all};
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  return socket >= 0 && ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+// Sends an open file to a socket of another process.
+bool pass_file(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  iovec part{control.data(), 1};
+  msghdr message{&address, sizeof address, &part, 1, control.data(), CMSG_LEN(sizeof(int)), 0};
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));  // standard input
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  return socket >= 0 && ::sendmsg(socket, &message, 0) >= 0;
+}
+
 // Arguments of system calls that need structures: zero but for a first number.
 struct Structure {
   explicit Structure(uint32_t first = 0) { numbers[0] = first; }
@@ -186,6 +216,12 @@ const std::map<std::string, Attempt>& attempts_at_the_kernel() {
       {"connect", connect_to},
       {"stream", connect_to_local},
       {"listen", [](const std::string&) { return serve_on_loopback(); }},
+      {"watch", watch},
+      {"pass", pass_file},
+      {"socket-filter", [](const std::string&) { return filter_socket(); }},
+      {"mptcp", [](const std::string&) { return ::socket(AF_INET, SOCK_STREAM, 262) >= 0; }},
+      {"udplite", [](const std::string&) { return ::socket(AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE) >= 0; }},
+      {"ping", [](const std::string&) { return ::socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP) >= 0; }},
       {"raw", [](const std::string&) { return ::socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) >= 0; }},
       {"packet", [](const std::string&) { return ::socket(AF_PACKET, SOCK_DGRAM, 0) >= 0; }},
       {"netfilter", [](const std::string&) { return ::socket(AF_NETLINK, SOCK_RAW, 12) >= 0; }},

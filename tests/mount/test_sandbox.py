@@ -127,7 +127,8 @@ class ExploitedProcess(UsersTestCase):
         return [
             *of_files, *of_processes, f"mknod:{self.path('open', 'fifo')}", f"umount:{self.path('open')}",
             f"chroot:{self.path('open')}", "fsopen", "exec-of-memory", "protect", "dumpable", "core", "personality", "namespace",
-            "setuid", "capset", "listen", "raw", "packet", "netfilter", "io_uring", "bpf", "keyctl", "userfaultfd", "perf", "shm"
+            "setuid", "capset", "listen", "raw", "packet", "netfilter", "io_uring", "bpf", "keyctl", "userfaultfd", "perf", "shm",
+            "mptcp", "udplite", "ping", "socket-filter"
         ]
 
     def connect(self):
@@ -180,6 +181,20 @@ class ExploitedProcess(UsersTestCase):
                 self.run_as(user, self.binary, "umount", point, actions=())
                 until(lambda: not os.path.lexists(point), "the mount point stays")
                 self.assert_refused(self.actions(), done.stderr)
+
+    def test_commands_that_end_neither_watch_directories_nor_pass_files(self):
+        datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(datagrams.close)
+        datagrams.bind(self.path("datagrams"))
+        os.chmod(self.path("datagrams"), 0o777)
+        watch, passed = f"watch:{self.path('open')}", f"pass:{self.path('datagrams')}"
+        for user in (None, NOBODY):
+            for argv in (("info",), ("info", "--offline"), ("verify",), ("stats", "--offline")):
+                with self.subTest(user=user and user.pw_name, command=argv):
+                    done = self.run_as(user, self.binary, *argv, self.source, actions=[watch, passed])
+                    self.assertEqual(outcomes(done.stderr), dict.fromkeys((watch, passed), "Operation not permitted"))
+        done = self.run_as(None, self.binary, "info", "--sandbox=off", self.source, actions=[watch, passed])
+        self.assertEqual(outcomes(done.stderr), dict.fromkeys((watch, passed), PERMITTED))
 
     def test_system_calls_are_refused_by_the_sandbox(self):
         """Not only because the arguments are wrong, or the user may not."""
