@@ -9,11 +9,13 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <semaphore>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -186,6 +188,31 @@ uint64_t process_memory_used() {
 void save_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_ARENA_MAX, 2);
+}
+
+namespace {
+
+// The resident bytes that nothing is allocated in: mallinfo(3) also counts as free what was returned.
+uint64_t kept_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("RssAnon:")) continue;
+    const uint64_t resident = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10) << 10;
+    return resident - std::min(resident, process_memory_used());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void give_back_memory() {
+  constexpr uint64_t kWorth = uint64_t{32} << 20;
+  static uint64_t kept = 0;  // then
+  const uint64_t now = kept_memory();
+  kept = std::min(kept, now);
+  if (now - kept < kWorth) return;
+  ::malloc_trim(0);
+  kept = kept_memory();
 }
 
 namespace {

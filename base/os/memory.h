@@ -26,6 +26,10 @@ uint64_t process_memory_used();
 /// system when they are freed, and all threads share two arenas, as ten thousand models are read by several threads.
 void save_memory();
 
+/// Returns freed memory to the system if the allocator keeps 32 MiB more than after the last time. To be called every
+/// second or so, by one thread.
+void give_back_memory();
+
 /// The minimum memory limit of a process's cgroups, in bytes; nothing if there is none. `cgroup` is the text of
 /// /proc/PID/cgroup and `mountinfo` that of /proc/PID/mountinfo (cgroups(7)). Both hierarchies are searched, from the
 /// process's own group up to the mounted root.

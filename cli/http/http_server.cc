@@ -152,6 +152,7 @@ class HttpServing {
     sandbox::SandboxAccess access =
         sandbox::access_for(params_.sources, options().open_options.access, options().store_flags);
     access.accepts = true;
+    access.watches = true;
     if (!options().assets.empty()) access.files.read.push_back(absolute_source(options().assets));
     sandbox_ = TRY(sandbox::enter_sandbox(access, warn_));
     return {};
@@ -318,6 +319,7 @@ class HttpServing {
       if (signal == SIGUSR1)
         for (const std::string& line : statistics_of(*state_)) log_.write_always(line);
       server_->tick();
+      give_back_memory();
       if (params_.on_tick) params_.on_tick(*state_);
       const auto idle = options().idle_timeout;
       if (idle.count() > 0 && server_->status().connections == 0 && statistics_.idle_time() > idle) return;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::chrono::seconds kDrain{5};
 constexpr std::chrono::milliseconds kLastDrain{500};  // when the server ends
-constexpr int kMaxAnswered = 32;  // requests, before other connections have a turn
-constexpr int kMaxDrained = 64;   // reads, the same
+constexpr int kMaxAnswered = 32;                      // requests, before other connections have a turn
+constexpr int kMaxDrained = 64;                       // reads, the same
 
 // Asks no more often than every few milliseconds, because each costs a system call. Once true, it stays true.
 std::function<bool()> at_times(std::function<bool()> has_left) {
@@ -128,6 +128,7 @@ void Session::refuse(const Refusal& refusal) {
   parser_.reset();
   // Also the response to a HEAD that is not valid has no body.
   if (received_.starts_with("HEAD ")) request_.emplace().method = "HEAD";
+  std::string().swap(received_);
   begin(options_.refuse(refusal, nullptr), request_ ? &*request_ : nullptr, true);
 }
 

@@ -2,8 +2,10 @@
 
 After each attack other clients are answered, and the server has not grown beyond its limit.
 """
+import contextlib
 import os
 import re
+import resource
 import socket
 import sys
 import threading
@@ -130,6 +132,41 @@ class Requests(TestCase):
         for query in ("?q=%25", "?q=" + "a" * 4000, "?q=a&limit=99999999999999999999", "?q=a&limit=18446744073709551615",
                       "?after=%ff", "?limit=1&after=" + "z" * 4000):
             self.assertIn(self.server.get("/" + query).status, (200, 400), query)
+
+
+class Headers(TestCase):
+    """Headers that arrive in part, from more connections than a model has memory for."""
+
+    CONNECTIONS = 2_500
+    HEADER = b"GET /tensors/w HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 31_000
+
+    def rss_mb(self, server):
+        with open(f"/proc/{server.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) / 1000
+
+    def test_memory_of_headers_is_given_back_while_connections_idle(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard < self.CONNECTIONS + 100:
+            self.skipTest("too few descriptors")
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        server = HttpServer(self.sample("m.safetensors", [Tensor("w", "uint8", (5,), b"hello")]), folder=self.path("."))
+        self.addCleanup(server.close)
+        server.get("/tensors/w")
+        base = self.rss_mb(server)
+        for ending, status in ((b"\r\n\r\n", b"200"), (b"\r\nbroken\r\n\r\n", b"400")):
+            with contextlib.ExitStack() as stack:
+                connections = [stack.enter_context(socket.create_connection((server.host, server.port), timeout=LIMIT_S))
+                               for _ in range(self.CONNECTIONS)]
+                for connection in connections:
+                    connection.sendall(self.HEADER)
+                until(lambda: self.rss_mb(server) > base + 60, "the headers are not in memory")
+                for connection in connections:
+                    connection.sendall(ending)
+                for connection in connections:
+                    self.assertEqual(connection.recv(4096)[9:12], status)
+                until(lambda: self.rss_mb(server) < base + 32, lambda: f"{self.rss_mb(server)} MB, {base} before")
 
 
 if __name__ == "__main__":
