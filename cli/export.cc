@@ -1,6 +1,7 @@
 // weightfs export: writes a model in another format.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +87,22 @@ Result<void> check(ExportArguments& arguments) {
   return {};
 }
 
+// Waits ten seconds for the reader of a named pipe: without one, open(2) would wait for ever.
+Result<Descriptor> open_stream(const std::string& path) {
+  constexpr int kTries = 200;
+  constexpr int kPauseMs = 50;
+  Descriptor opened;
+  for (int i = 0; i < kTries && !opened; ++i) {
+    if (i > 0) ::poll(nullptr, 0, kPauseMs);
+    opened = Descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!opened && errno != ENXIO) break;
+  }
+  if (!opened && errno == ENXIO)
+    return failure(Code::io, fmt::format("{}: no program reads this pipe; start the reader first", path));
+  if (!opened || ::fcntl(opened.number(), F_SETFL, O_WRONLY) != 0) return failure(io_error(path));
+  return opened;
+}
+
 Result<Destination> open_destination(const ExportArguments& arguments) {
   Destination to;
   struct stat found {};
@@ -95,8 +112,7 @@ Result<Destination> open_destination(const ExportArguments& arguments) {
   } else if (is_written_to_directory(arguments)) {
     to.directory = TRY(sandbox::OutputDirectory::create(arguments.out));
   } else if (exists && (S_ISFIFO(found.st_mode) || S_ISCHR(found.st_mode))) {
-    to.opened = Descriptor(::open(arguments.out.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-    if (!to.opened) return failure(io_error(arguments.out));
+    to.opened = TRY(open_stream(arguments.out));
     to.stream = to.opened.number();
   } else {
     to.file = TRY(sandbox::OutputFile::create(arguments.out,

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tarfile
 import threading
+import time
 import unittest
 
 from mounting import (LIMIT_S, WEIGHTFS, Hole, Interactive, Tensor, TestCase, containers, is_sanitized, numbers, on_terminal, run,
@@ -444,6 +445,14 @@ class Outputs(ExportTestCase):
             reader.join(LIMIT_S)
             self.assertEqual(got, [self.read("out", form)])
             os.remove(self.out("fifo"))
+
+    def test_pipe_without_a_reader_is_refused(self):
+        os.mkfifo(self.out("fifo"))
+        began = time.monotonic()
+        done = run("export", "--to", "gguf", self.sample("m.gguf", format="gguf"), self.out("fifo"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("no program reads this pipe; start the reader first", done.stderr)
+        self.assertLess(time.monotonic() - began, LIMIT_S)
 
     def test_closed_pipe_ends_it_without_a_message(self):
         source = self.sample(tensors=[Tensor("big", "int8", (64 << 20,), Hole(64 << 20))])
