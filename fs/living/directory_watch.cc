@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 
 #include "base/os/kernel.h"
@@ -25,9 +26,16 @@ bool is_local(int directory) {
   return std::ranges::find(kernel::kLocalMagics, type) != std::end(kernel::kLocalMagics);
 }
 
+// A quarter of what the user has for all programs.
+size_t share_of_watches() {
+  size_t all = 0;
+  return std::ifstream("/proc/sys/fs/inotify/max_user_watches") >> all ? all / 4 : SIZE_MAX;
+}
+
 }  // namespace
 
-DirectoryWatch::DirectoryWatch(size_t most) : most_(most), inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
+DirectoryWatch::DirectoryWatch(size_t most)
+    : most_(std::min(most, share_of_watches())), inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
 
 std::optional<int> DirectoryWatch::add(const Descriptor& directory) {
   if (!inotify_ || !is_local(directory.number())) return std::nullopt;

@@ -14,7 +14,7 @@ namespace weightfs {
 /// changed. Not thread-safe.
 class DirectoryWatch {
  public:
-  /// Without inotify, no directory can be watched; and never more than `most`.
+  /// Without inotify, no directory can be watched; and never more than `most`, or a quarter of the user's watches.
   explicit DirectoryWatch(size_t most);
 
   /// The number of a watch of an open directory; that of the watch that it has already. Nothing if it cannot be watched:
