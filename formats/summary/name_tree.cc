@@ -9,7 +9,6 @@ namespace weightfs::summary {
 namespace {
 
 constexpr size_t kMinSiblings = 3;        // that share a stem before their numbers
-constexpr size_t kNodesPerTensor = 3;     // of most models; more if names are unusual
 constexpr uint8_t kFew = 8;               // children that are compared one by one
 constexpr size_t kMinSlots = 256;         // a power of two
 constexpr size_t kMaxDigits = 18;         // of a number; fits uint64_t

@@ -21,6 +21,7 @@ class NameTree {
   using Index = uint32_t;
   static constexpr Index kRoot = 0;
   static constexpr Index kNone = UINT32_MAX;
+  static constexpr size_t kNodesPerTensor = 3;  ///< of most models; more if names are unusual
   static constexpr size_t kMaxComponents = 16;  ///< the last one has the rest of a longer name
 
   struct Node {

@@ -147,6 +147,8 @@ ATTACKS = [
            model(lambda: entries(b"%03d" % i + b"/n" * 32_766 for i in range(60)))),
     Attack("safetensors-names-31-components", "safetensors", "30,000 names of 31 components that share nothing",
            model(lambda: entries(b"%d/" % i + b"/".join(b"%c" % (97 + j % 26) for j in range(29)) + b"/w" for i in range(30_000)))),
+    Attack("safetensors-names-30-directories", "safetensors", "300,000 tensors, each 30 directories deep in its own",
+           model(lambda: entries([b"%x/" % i + b"/".join([b"a"] * 30) for i in range(300_000)]))),
     Attack("safetensors-names-empty-components", "safetensors", "20,000 names of slashes",
            model(lambda: entries(b"/" * (i % 200) + b"%d" % i for i in range(20_000)))),
     Attack("safetensors-names-escapes", "safetensors", "60 names of 10,000 control characters",
