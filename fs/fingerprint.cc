@@ -38,7 +38,7 @@ uint64_t fingerprint_of(const Tree& tree) {
 }
 
 FileIdentities file_identities(const Model& model) {
-  constexpr size_t kMaxParts = 10'000;  // the members of an archive are one file
+  constexpr size_t kMaxParts = 1'000;  // their files are opened; the members of an archive are one
   FileIdentities files;
   const Source* previous = nullptr;
   for (const TensorView& tensor : model.tensors) {

@@ -22,14 +22,15 @@ constexpr size_t kMaxForbidden = 100;  // lines about links in one directory; mo
 class ListedFile final : public Source {
  public:
   ListedFile(Location location, const struct stat& listed)
-      : listed_(listed),
+      : size_(FileStatus(listed).size),
+        occupied_(FileStatus(listed).occupied),
         opened_([location = std::move(location), size = listed.st_size] { return open_as_listed(location, size); }) {}
 
-  uint64_t size() const override { return listed_.size; }
-  uint64_t occupied() const override { return listed_.occupied; }
+  uint64_t size() const override { return size_; }
+  uint64_t occupied() const override { return occupied_; }
   std::string identity() const override {
-    const auto opened = opened_.peek();
-    return opened ? (*opened)->identity() : listed_.identity();
+    const auto opened = opened_.get();
+    return opened ? (*opened)->identity() : "";
   }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
     return TRY(opened_.get())->read(offset, out);
@@ -48,7 +49,8 @@ class ListedFile final : public Source {
     return changed_file(fmt::format("{}: {} bytes, {} when listed", location.path(), file->size(), size));
   }
 
-  FileStatus listed_;
+  const uint64_t size_;
+  const uint64_t occupied_;
   Later<SourcePtr> opened_;
 };
 

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "base/cancel.h"
+#include "base/files/content_mark.h"
 #include "base/files/file_io.h"
 #include "base/files/leaf.h"
 #include "base/files/no_passthrough.h"
@@ -86,7 +87,7 @@ class FileSource final : public Leaf, public std::enable_shared_from_this<FileSo
     return file ? std::optional(Extent{(*file)->number(), 0, size(), *file}) : std::nullopt;
   }
   bool is_ready() const override { return true; }
-  std::string identity() const override { return opened_.identity(); }
+  std::string identity() const override;
   std::shared_ptr<const void> keep_cached() const override {
     if (directory_ == nullptr) return nullptr;
     return open().value_or(nullptr);
@@ -251,6 +252,7 @@ class FileSource final : public Leaf, public std::enable_shared_from_this<FileSo
   mutable std::mutex mutex_;  // guards the rest
   mutable std::weak_ptr<const SharedFile> file_;
   mutable SharedFilePtr kept_;   // if it cannot be opened again
+  mutable std::string mark_;     // of its content; empty: not read yet
   mutable Attributes accepted_;  // as the file was when its change time was accepted last
   mutable timespec accepted_change_;
 };
@@ -273,6 +275,21 @@ class HeldFile final : public Source {
   const std::shared_ptr<const FileSource> source_;
   const SharedFilePtr file_;
 };
+
+// Empty if the ends of the file cannot be read, or are not those of the version that was opened.
+std::string FileSource::identity() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!mark_.empty()) return fmt::format("{} {}", opened_.identity(), mark_);
+  }
+  if (changed_.load(std::memory_order_relaxed)) return {};
+  const auto file = open();
+  const auto mark = file ? content_mark((*file)->number(), size()) : tl::unexpected(file.error());
+  if (!mark || !status_if_unchanged(**file)) return {};
+  const std::scoped_lock lock(mutex_);
+  mark_ = *mark;
+  return fmt::format("{} {}", opened_.identity(), mark_);
+}
 
 SourcePtr FileSource::verified_file() const {
   auto file = open();

@@ -27,7 +27,8 @@ Result<SourcePtr> open_file(const ConfinedDirectoryPtr& directory, const std::st
 struct FileStatus {
   explicit FileStatus(const struct stat& file);
 
-  std::string identity() const;  ///< as Source::identity()
+  /// The beginning of Source::identity() of the file; a content_mark() follows there.
+  std::string identity() const;
 
   dev_t device;
   ino_t inode;

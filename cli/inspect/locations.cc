@@ -38,7 +38,7 @@ class LocalFiles {
     if (!extent || ::fstat(extent->fd, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     std::string identity = FileStatus(status).identity();
     // A cached blob, which others may remove, has the identity of what it was made of.
-    if (!source.identity().starts_with(identity + " [")) return std::nullopt;
+    if (!source.identity().starts_with(identity + " ")) return std::nullopt;
     const auto [known, is_new] = numbers_.emplace(std::move(identity), numbers_.size());
     if (is_new) in_order_.push_back(known->first);
     return std::pair(known->second, extent->offset);
