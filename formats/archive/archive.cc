@@ -61,11 +61,17 @@ std::string Builder::clean(std::string_view name) {
   return path;
 }
 
+void Builder::add(std::string_view name, Part part, bool is_link) {
+  is_renamed_.push_back(part.path != name);
+  is_link_.push_back(is_link);
+  archive_.parts.push_back(std::move(part));
+}
+
 std::string Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32,
                               std::optional<Digest> digest) {
   Part part{clean(name), Later<SourcePtr>::of(std::move(source)), digest};
   part.crc32 = crc32;
-  archive_.parts.push_back(std::move(part));
+  add(name, std::move(part), false);
   return archive_.parts.back().path;
 }
 
@@ -76,7 +82,7 @@ void Builder::add_link(std::string_view name, std::string target) {
   if (!shown) warn_of_link(name, target, valid ? "may lead out of the archive" : "has an invalid target");
   Part part{std::move(path), Later<SourcePtr>::of(in_memory(target))};
   if (shown) part.link_target = std::move(target);
-  archive_.parts.push_back(std::move(part));
+  add(name, std::move(part), true);
 }
 
 void Builder::warn_of_link(std::string_view name, std::string_view target, std::string_view problem) {
@@ -91,7 +97,14 @@ void Builder::add_directory(std::string_view name) {
 
 void Builder::add_hard_link(std::string_view name, std::string_view target) {
   hard_links_.emplace_back(archive_.parts.size(), clean(target));
-  archive_.parts.push_back({clean(name), Later<SourcePtr>::of(in_memory(""))});
+  add(name, {clean(name), Later<SourcePtr>::of(in_memory(""))}, true);
+}
+
+// Whether a hard link between these two parts of one path is to that path.
+bool Builder::is_linked_between(size_t earlier, size_t later) const {
+  const std::string_view path = archive_.parts[later].path;
+  const auto link = std::upper_bound(linked_.begin(), linked_.end(), std::pair(path, earlier));
+  return link != linked_.end() && link->first == path && link->second < later;
 }
 
 // Sets the bytes of hard links in the archive's order, as unpacking would: those of the last member of that path before
@@ -135,16 +148,33 @@ void Builder::share(const Part& original, Part& link) {
     warn_of_link(link.path, original.link_target, "may lead out of the archive");
 }
 
+// A member below a link is written where that leads. `sorted`: the parts by path.
+void Builder::note_relinked(const std::vector<uint32_t>& sorted) {
+  const auto& parts = archive_.parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!is_link_[i]) continue;
+    const std::string below = parts[i].path + '/';
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), below,
+                                        [&](uint32_t at, const std::string& path) { return parts[at].path < path; });
+    if (found != sorted.end() && parts[*found].path.starts_with(below)) archive_.relinked = parts[*found].path;
+  }
+}
+
 void Builder::keep_one_of_each_path() {
   auto& parts = archive_.parts;
   std::vector<uint32_t> places(parts.size());
   std::iota(places.begin(), places.end(), 0U);
   std::stable_sort(places.begin(), places.end(), [&](uint32_t a, uint32_t b) { return parts[a].path < parts[b].path; });
+  note_relinked(places);
   std::vector<bool> dropped(parts.size());
   bool any = false;
   for (size_t i = 1; i < places.size(); ++i) {
     if (parts[places[i]].path != parts[places[i - 1]].path) continue;
-    if (!std::exchange(any, true)) archive_.repeated = parts[places[i]].path;
+    const size_t earlier = places[i - 1], later = places[i];
+    if (!std::exchange(any, true)) archive_.repeated = parts[later].path;
+    if (is_renamed_[earlier] || is_renamed_[later]) archive_.respelled = parts[later].path;
+    if (!is_link_[later] && (is_link_[earlier] || is_linked_between(earlier, later)))
+      archive_.relinked = parts[later].path;
     dropped[duplicates_ == DuplicatePolicy::last_wins ? places[i - 1] : places[i]] = true;
     // The kept member moves to the later place, so that a third one is compared with it.
     if (duplicates_ == DuplicatePolicy::first_wins) std::swap(places[i], places[i - 1]);
@@ -164,6 +194,8 @@ void Builder::keep_one_of_each_path() {
 }
 
 Archive Builder::finish() && {
+  for (const auto& [at, target] : hard_links_) linked_.emplace_back(target, at);
+  std::sort(linked_.begin(), linked_.end());
   if (!hard_links_.empty()) resolve_hard_links();
   keep_one_of_each_path();
   return std::move(archive_);

@@ -23,6 +23,8 @@ struct Archive {
   BudgetPtr budget = {};                 ///< charged for texts that are read; null if nothing is charged
   codec::DecodeChargePtr charge = {};    ///< charged for decoding the archive; null if it is not compressed as a whole
   std::string repeated = {};             ///< a path that several members have, of which one is kept; empty: none has
+  std::string respelled = {};            ///< one that they have under different names, such as `a` and `./a`
+  std::string relinked = {};             ///< a file that some programs write through a link, and others do not
 
   /// The part with this path; null if there is none. Links are not followed.
   const Part* find(std::string_view path) const;
@@ -79,6 +81,9 @@ class Builder {
 
  private:
   std::string clean(std::string_view name);
+  void add(std::string_view name, Part part, bool is_link);
+  void note_relinked(const std::vector<uint32_t>& sorted);
+  bool is_linked_between(size_t earlier, size_t later) const;
   void keep_one_of_each_path();
   void resolve_hard_links();
   void share(const Part& original, Part& link);
@@ -88,6 +93,8 @@ class Builder {
   Archive archive_;
   std::vector<std::pair<size_t, std::string>>
       hard_links_;  // the index of a part, and the path that it is a hard link to
+  std::vector<std::pair<std::string_view, size_t>> linked_;  // the same, sorted by path
+  std::vector<bool> is_renamed_, is_link_;  // of each part: its name is not its path; it is a symbolic or hard link
 };
 
 /// The members of a zip (zip.cc), of a tar (tar.cc), and of the directory of the container's file.

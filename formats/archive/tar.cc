@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
+#include "formats/archive/tar_names.h"
 #include "formats/archive/tar_sparse.h"
 #include "formats/codec/codec_meter.h"
 #include "formats/grouped.h"
@@ -51,6 +52,9 @@ struct Input {
   std::string buffer = std::string(kStep + kMaxKeyLength, '\0');
   size_t given_before = 0;  // the size of the part that libarchive has
   size_t ahead = 0;         // the size of the part read ahead
+  std::string passed = {};  // bytes that libarchive has had, from passed_at on
+  uint64_t passed_at = 0;
+  uint64_t kept_from = 0;  // those from here on stay in `passed`, as far as they are read without a gap
 
   Result<size_t> next() {
     if (at >= source->size()) return size_t{0};
@@ -62,11 +66,23 @@ struct Input {
         ahead + TRY(source->read(at + ahead, std::as_writable_bytes(std::span(buffer).subspan(ahead, wanted))));
     const size_t given = std::min(got, kStep);
     if (headers_only) hide_access_lists(std::span(buffer).first(got), given);
+    if (headers_only) pass(given);
     given_before = given;
     ahead = got - given;
     left -= kStep;
     at += given;
     return given;
+  }
+
+  // Adds the beginning of the buffer, which is at `at`, to `passed`.
+  void pass(size_t given) {
+    if (passed_at + passed.size() != at || kept_from > at) passed.clear();
+    if (passed.empty()) passed_at = at;
+    if (kept_from > passed_at) {
+      passed.erase(0, static_cast<size_t>(kept_from - passed_at));
+      passed_at = kept_from;
+    }
+    passed.append(buffer, 0, given);
   }
 
   // The callbacks. No exception may pass through a C library.
@@ -118,9 +134,17 @@ class ArchiveReader {
 
   int next_tar_header() {
     input_.left = kMaxHeaderBytes;
+    input_.kept_from = position();
     const int got = next_header();
     input_.left = std::numeric_limits<uint64_t>::max();
     return got;
+  }
+
+  // The bytes of headers at these offsets; empty if libarchive went back for them.
+  std::string_view headers(uint64_t from, uint64_t to) const {
+    if (from < input_.passed_at || to > input_.passed_at + input_.passed.size() || to < from) return {};
+    return std::string_view(input_.passed)
+        .substr(static_cast<size_t>(from - input_.passed_at), static_cast<size_t>(to - from));
   }
 
   // The offset of the next byte.
@@ -221,10 +245,32 @@ class TarLister {
     reader_ = TRY(ArchiveReader::of_headers(tar_));
     while (TRY(add_next())) {
     }
-    return std::move(builder_).finish();
+    Archive archive = std::move(builder_).finish();
+    TRY_VOID(check_names(archive));
+    return archive;
   }
 
  private:
+  // Fails if tar and tarfile write different bytes to a file.
+  Result<void> check_names(const Archive& archive) const {
+    if (!archive.relinked.empty())
+      return failure(Code::corrupt,
+                     fmt::format("tar: {} is a link, or below one, and then a file: programs differ in what they write",
+                                 quoted(archive.relinked)));
+    if (has_times_as_name_ && !archive.repeated.empty())
+      return failure(Code::corrupt,
+                     fmt::format("tar: {} comes twice, and headers have times of GNU tar: programs differ "
+                                 "in the names that they read",
+                                 quoted(archive.repeated)));
+    for (const Part& part : archive.parts) {
+      const auto path = without_dots(part.path);
+      if (path && archive.find(*path) != nullptr)
+        return failure(Code::corrupt,
+                       fmt::format("tar: {} and {} are one file for some programs", quoted(part.path), quoted(*path)));
+    }
+    return {};
+  }
+
   // A member as described by its headers.
   struct Member {
     std::string name;
@@ -252,6 +298,11 @@ class TarLister {
     if (++members_ > kMaxMembers) return failure(Code::unsupported, fmt::format("more than {} members", kMaxMembers));
     auto member = next_member(got);
     TRY_VOID(budget_->charge(Cost::input, reader_->position() - header_position()));
+    const std::string_view headers = reader_->headers(header_position(), reader_->position());
+    has_times_as_name_ |= has_times_as_name(headers);
+    if (const auto why = contradiction(headers))
+      return failure(Code::corrupt, fmt::format("tar: at byte {}: {}: programs differ in the names that they read",
+                                                header_position(), *why));
     if (member) TRY_VOID(builder_.charge_member(member->name));
     const bool whole = archive_read_data_skip(reader_->get()) == ARCHIVE_OK;
     if (!whole && reader_->error().code != Code::corrupt) return tl::unexpected(reader_->error());
@@ -415,6 +466,7 @@ class TarLister {
   ReaderPtr reader_;
   uint64_t members_ = 0;
   uint64_t sparse_bytes_ = 0;  // of the sparse members that can be read
+  bool has_times_as_name_ = false;
   Builder builder_;
 };
 

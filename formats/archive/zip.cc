@@ -19,6 +19,7 @@
 #include "formats/archive/zip_source.h"
 #include "formats/codec/codec.h"
 #include "formats/codec/codec_meter.h"
+#include "formats/grouped.h"
 
 namespace weightfs::archive {
 namespace {
@@ -203,7 +204,7 @@ std::optional<Error> Zip::open_directory() {
 }
 
 Result<void> Zip::open(Budget& budget) {
-  TRY_VOID(feed_.charge_names(budget));
+  TRY_VOID(feed_.check_names(budget));
   auto problem = open_directory();
   if (problem && problem->code == Code::corrupt && TRY(feed_.hide_encryption())) problem = open_directory();
   if (problem) return tl::unexpected(*problem);
@@ -406,6 +407,9 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
   const zip_stat_t stat = zip->stat(index);
   TRY_VOID(builder.charge_member(name));
   if (name.ends_with('/')) {
+    if (stat.size > 0)
+      builder.warnings().miss_file(Code::corrupt, "member {}: a directory with {}: some programs read it as a file",
+                                   quoted(name), counted_bytes(stat.size));
     builder.add_directory(name);
     return {};
   }
@@ -446,7 +450,12 @@ Result<Archive> zip_members(const Container& container) {
   Links links(*zip, container.budget);
   if (zip->begin() > 0) builder.warnings().add("{} bytes before the zip are ignored", zip->begin());
   for (uint64_t i = 0; i < members; ++i) TRY_VOID(add_member(builder, zip, links, i));
-  return std::move(builder).finish();
+  Archive archive = std::move(builder).finish();
+  if (!archive.respelled.empty())
+    return failure(Code::corrupt, fmt::format("zip: several members have the path {} under different names: programs "
+                                              "differ in which one they read",
+                                              quoted(archive.respelled)));
+  return archive;
 }
 
 void expect_digest(const Part& part) {

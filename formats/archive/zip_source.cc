@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/text.h"
 #include "formats/format.h"
 
@@ -16,6 +17,10 @@ namespace weightfs::archive::zips {
 namespace {
 
 constexpr uint64_t kRecord = 46;  // the fixed part of a record of the directory
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<int8_t>(c) >= 0; });
+}
 
 uint16_t number_at(std::string_view record, size_t at) {
   return static_cast<uint16_t>(static_cast<uint8_t>(record[at]) | static_cast<uint8_t>(record[at + 1]) << 8);
@@ -26,6 +31,28 @@ uint32_t libzip_hash(std::string_view name) {
   uint32_t hash = 5381;
   for (const char c : name) hash = 33 * hash + static_cast<uint8_t>(c);
   return hash;
+}
+
+// Fails if an extra field of a record has another name for its member (APPNOTE 4.6.9): unzip, libzip and Python since
+// 3.13 take that name, other programs the one of the record. Writers add it to names that are not ASCII.
+Result<void> check_unicode_path(std::string_view name, std::string_view extra) {
+  constexpr uint16_t kUnicodePath = 0x7075;
+  constexpr size_t kHead = 4, kBeforePath = 5;  // the identifier and size of a field; version and checksum of the name
+  while (extra.size() >= kHead) {
+    const uint16_t id = number_at(extra, 0);
+    const std::string_view field = extra.substr(kHead, number_at(extra, 2));
+    extra.remove_prefix(kHead + field.size());
+    if (id != kUnicodePath || field.size() < kBeforePath || field.front() != 1) continue;
+    const std::string_view path = field.substr(kBeforePath);
+    const uint32_t sum = number_at(field, 1) | static_cast<uint32_t>(number_at(field, 3)) << 16;
+    if (path == name || sum != crc32(0, std::as_bytes(std::span(name))) || (!is_ascii(name) && !is_ascii(path)))
+      continue;
+    return failure(Code::corrupt,
+                   fmt::format("zip: a member is called {}, and {} in its extra field: programs differ in which name "
+                               "they read",
+                               quoted(name), quoted(path)));
+  }
+  return {};
 }
 
 uint64_t pairs(uint64_t count) { return count * (count - std::min<uint64_t>(count, 1)) / 2; }
@@ -68,23 +95,31 @@ Result<void> ZipSource::each_record(const Visit& visit) {
   return {};
 }
 
-Result<void> ZipSource::charge_names(Budget& budget) {
+// Up to `size` bytes.
+Result<std::string> ZipSource::read_text_at(uint64_t offset, size_t size) {
+  std::string text(size, '\0');
+  at_ = offset;
+  text.resize(TRY(read_opening(std::as_writable_bytes(std::span(text)))));
+  return text;
+}
+
+Result<void> ZipSource::check_names(Budget& budget) {
   constexpr uint64_t kPerStep = 100;  // comparisons in a microsecond
   std::vector<uint32_t> hashes;
   uint64_t converted = 0;
   std::string name, before;
   const auto add = [&](std::string_view record, uint64_t at) -> Result<void> {
-    name.resize(number_at(record, 28));
-    at_ = at + kRecord;
-    const size_t got = TRY(read_opening(std::as_writable_bytes(std::span(name))));
-    name.resize(std::min(name.find('\0'), got));
+    name = TRY(read_text_at(at + kRecord, number_at(record, 28)));
+    if (name.find('\0') != name.npos)
+      return failure(
+          Code::corrupt,
+          fmt::format("zip: a name with a zero byte, {}: programs differ in which name they read", quoted(name)));
+    const std::string extra = TRY(read_text_at(at + kRecord + name.size(), number_at(record, 30)));
+    TRY_VOID(check_unicode_path(name, extra));
     if (std::exchange(before, name) == name && !hashes.empty()) return {};
     // libzip hashes what it converts such names to.
-    bool is_ascii = true;
-    for (const char c : name) is_ascii &= static_cast<int8_t>(c) >= 0x20;
-    const bool has_control =
-        !is_ascii && std::ranges::any_of(name, [](char c) { return static_cast<uint8_t>(c) < 0x20; });
-    if (has_control || (!is_ascii && !is_utf8(name)))
+    const bool has_control = std::ranges::any_of(name, [](char c) { return static_cast<uint8_t>(c) < 0x20; });
+    if (has_control || !is_utf8(name))
       ++converted;
     else
       hashes.push_back(libzip_hash(name));

@@ -25,8 +25,9 @@ class ZipSource {
   static zip_int64_t answer(void* self, void* data, zip_uint64_t length, zip_source_cmd_t command);
 
   /// Charges the comparisons that libzip makes for the names in the directory: it puts them into a hash table, and
-  /// anybody can choose names of one hash. Fails as the budget and as reading do.
-  Result<void> charge_names(Budget& budget);
+  /// anybody can choose names of one hash. Fails with corrupt if programs differ in the name of a member, and as the
+  /// budget and as reading do.
+  Result<void> check_names(Budget& budget);
 
   /// Replaces method 99 by kHiddenMethod: libzip refuses a whole zip if one such member lacks its extra field. Returns
   /// whether there is such a member. Fails as reading fails.
@@ -52,6 +53,7 @@ class ZipSource {
   zip_int64_t read(std::span<std::byte> out);
   template <class Visit>
   Result<void> each_record(const Visit& visit);
+  Result<std::string> read_text_at(uint64_t offset, size_t size);
   Result<size_t> read_opening(std::span<std::byte> out);
   Result<size_t> read_directory(std::span<std::byte> out);
   Result<size_t> read_window(std::span<std::byte> out);

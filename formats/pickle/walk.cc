@@ -97,6 +97,7 @@ class Walker {
   Result<void> visit_unknown_arguments(const Call& call, int depth, Map& out);
   Result<void> visit_state(Index state, int depth, Map& out);
   Result<void> add_items(Index dict, int depth, bool is_state, Map& out);
+  Result<void> add_items(const std::vector<Index>& items, int depth, bool is_state, Map& out);
   Result<void> add_pairs(Index list, int depth, Map& out);
   Result<void> add_item(std::string key, Index value, int depth, bool is_named, Map& out);
   void leave_out(size_t first, std::string_view callable);
@@ -248,11 +249,14 @@ Result<void> Walker::add_items(Index dict, int depth, bool is_state, Map& out) {
   constexpr uint64_t kItem = 64;
   Charges temporary(out_.budget);
   TRY_VOID(temporary.charge(Cost::kept, kItem * pickle_.item_count(dict)));
-  const std::vector<Index> items = pickle_.items(dict);
-  const std::vector<size_t> replaced = TRY(replaced_keys(pickle_, items, out_.charges));
+  return add_items(pickle_.items(dict), depth, is_state, out);
+}
+
+Result<void> Walker::add_items(const std::vector<Index>& items, int depth, bool is_state, Map& out) {
+  const ReplacedKeys keys = TRY(replaced_keys(pickle_, items, out_.charges));
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (std::binary_search(replaced.begin(), replaced.end(), i)) continue;
-    std::string key = key_text(items[i]);
+    if (keys.is_replaced(i)) continue;
+    std::string key = key_text(items[keys.key_of(i)]);
     const bool left_out = is_state && pickle_.kind(items[i + 1]) != Kind::none &&
                           std::find(kModuleDicts.begin(), kModuleDicts.end(), key) != kModuleDicts.end();
     TRY_VOID(add_item(std::move(key), items[i + 1], depth, !left_out, out));
@@ -261,12 +265,16 @@ Result<void> Walker::add_items(Index dict, int depth, bool is_state, Map& out) {
 }
 
 Result<void> Walker::add_pairs(Index list, int depth, Map& out) {
+  constexpr uint64_t kPair = 128;
+  Charges temporary(out_.budget);
+  TRY_VOID(temporary.charge(Cost::kept, kPair * pickle_.item_count(list)));
+  std::vector<Index> items;
   for (const Index pair : pickle_.items(list)) {
     TRY_VOID(out_.charges.charge(Cost::step));  // of a list that many calls share
     const std::vector<Index> both = pickle_.items(pair, 2);
-    if (both.size() == 2) TRY_VOID(add_item(key_text(both[0]), both[1], depth, true, out));
+    if (both.size() == 2) items.insert(items.end(), both.begin(), both.end());
   }
-  return {};
+  return add_items(items, depth, false, out);
 }
 
 Result<Walker::Kept> Walker::visit_object(Index value, int depth) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -35,8 +36,17 @@ bool is_object(std::string_view bytes) {
          std::ranges::any_of(kSigns, [&](std::string_view sign) { return bytes.find(sign) != bytes.npos; });
 }
 
-// The directory of the archive, with `/`; nothing if there is none. torch takes that of the first member.
+// The directory of the first member, with `/`, which torch takes. Nothing if that has no object.
+std::optional<std::string> first_root(const archive::Archive& archive) {
+  if (archive.parts.empty()) return std::nullopt;
+  const std::string_view path = archive.parts.front().path;
+  const std::string root(path.substr(0, path.find('/') + 1));
+  return archive.find(root + "data.pkl") == nullptr || root.empty() ? std::nullopt : std::optional(root);
+}
+
+// The directory of the archive, with `/`; nothing if there is none. torch.load refuses other files beside it.
 std::optional<std::string> root_of(const archive::Archive& archive) {
+  if (auto root = first_root(archive)) return root;
   for (const Part& part : archive.parts) {
     const size_t slash = part.path.find('/');
     if (slash == part.path.npos) continue;
@@ -135,11 +145,28 @@ class ZipCheckpoint {
   std::set<std::string> missing_;  // files of a directory
 };
 
-// PyTorch searches its sorted names: any one of several members may be found.
+int in_lower_case(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : static_cast<uint8_t>(c); }
+
+// A name that several members have if the case of letters does not count; empty if there is none.
+std::string name_in_any_case(const archive::Archive& archive) {
+  const auto& parts = archive.parts;
+  const auto compare = [&](uint32_t a, uint32_t b) {
+    return std::ranges::lexicographical_compare(parts[a].path, parts[b].path, {}, in_lower_case, in_lower_case);
+  };
+  std::vector<uint32_t> places(parts.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::sort(places.begin(), places.end(), compare);
+  for (size_t i = 1; i < places.size(); ++i)
+    if (!compare(places[i - 1], places[i])) return parts[places[i]].path;
+  return {};
+}
+
+// PyTorch searches its sorted names, whatever the case of their letters: any one of several members may be found.
 Result<void> check_names(const archive::Archive& archive) {
-  if (archive.repeated.empty()) return {};
+  const std::string name = archive.repeated.empty() ? name_in_any_case(archive) : archive.repeated;
+  if (name.empty()) return {};
   return failure(Code::corrupt,
-                 fmt::format("several members are called {}: PyTorch reads any one of them", quoted(archive.repeated)));
+                 fmt::format("several members are called {}: PyTorch reads any one of them", quoted(name)));
 }
 
 }  // namespace

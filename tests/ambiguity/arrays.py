@@ -110,7 +110,7 @@ def safetensors_variants():
 def torch_pickle(kind, key="0"):
     """A dictionary with one tensor of the storage, in a shape of each kind."""
     shape = (COUNT,) if kind == 1 else (2, 2)
-    return pickles.pickle(pickles.dictionary([("w", pickles.tensor(pickles.storage("FloatStorage", key, COUNT), shape))]))
+    return pickles.pickle(pickles.dictionary([("w", pickles.tensor(pickles.storage("Float", key, COUNT), shape))]))
 
 
 def torch_legacy():

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import struct
+import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -21,13 +22,9 @@ class Refused(Exception):
 
 def of_array(array):
     """An array as a value: type, shape, numbers."""
-    return array.dtype.newbyteorder("<").str if array.dtype.names is None else str(array.dtype), array.shape, little(array)
-
-
-def little(array):
-    if array.dtype.names is not None or array.dtype.byteorder not in ">":
-        return array.tobytes()
-    return array.astype(array.dtype.newbyteorder("<")).tobytes()
+    if array.dtype.names is not None:  # the bytes between the fields are nobody's
+        return str(array.dtype), array.shape, repr(array.tolist())
+    return array.dtype.newbyteorder("<").str, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def read_npy(path):
@@ -36,30 +33,64 @@ def read_npy(path):
 
 def read_npz(path):
     with numpy.load(path, allow_pickle=False) as arrays:
-        found = [(name, arrays[name]) for name in arrays.files]
-    return [(name, of_array(value)) for name, value in found if isinstance(value, numpy.ndarray)]
+        found = [(name, arrays[name]) for name in dict.fromkeys(arrays.files)]
+    return [(clean(name).replace("%2E", "."), of_array(value)) for name, value in found if isinstance(value, numpy.ndarray)]
 
 
 def read_zip(path):
     """What `zipfile` extracts: the bytes of each name."""
     with zipfile.ZipFile(path) as archive:
-        return [(name, archive.read(name)) for name in dict.fromkeys(archive.namelist()) if not name.endswith("/") or archive.read(name)]
+        return [(clean(name), archive.read(name)) for name in dict.fromkeys(archive.namelist()) if not name.endswith("/") or archive.read(name)]
 
 
-def read_tar(path):
-    """What `tar x` makes, by tarfile."""
+def clean(name):
+    """A name as it is a path of `files/` (semantics 9.1); bytes that are not marked as UTF-8 are that nevertheless."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    path = "/".join("%2E%2E" if part == ".." else part for part in parts)
+    try:
+        return path.encode("cp437").decode()
+    except ValueError:
+        return path
+
+
+def extracted(archive):
+    """What tarfile.extractall makes: it writes through links that are there, and through hard links."""
+    places, content = {}, {}  # the path → a number; the number → bytes, or the path that a link names
+    for number, member in enumerate(archive):
+        path = clean(member.name)
+        if member.isdir():
+            continue
+        if member.issym():
+            places[path], content[number] = number, os.path.join(os.path.dirname(path), member.linkname)
+        elif member.islnk():
+            places[path] = places[clean(member.linkname)]
+        elif member.isreg() or member.type not in tarfile.SUPPORTED_TYPES:
+            while isinstance(content.get(places.get(path)), str):
+                path = os.path.normpath(content[places[path]])
+            content[places.setdefault(path, number)] = archive.extractfile(member).read()
+
+    def read(path):
+        found = content.get(places.get(path))
+        return read(os.path.normpath(found)) if isinstance(found, str) else found
+    return sorted((path, read(path)) for path in places if read(path) is not None)
+
+
+def read_tarfile(path):
+    with tarfile.open(path) as archive:
+        return extracted(archive)
+
+
+def read_gnu_tar(path):
+    """What tar(1) extracts; it omits names with `..`."""
     out = []
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-        inner = os.path.join(folder, "x")
-        os.mkdir(inner)
-        archive.extractall(inner, filter=None) if hasattr(tarfile, "data_filter") and False else archive.extractall(inner)
-        for place, _, names in os.walk(inner):
-            for name in names:
-                whole = os.path.join(place, name)
-                if os.path.isfile(whole):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["tar", "-x", "--no-same-owner", "-f", path, "-C", folder], stderr=subprocess.DEVNULL, check=False)
+        for place, _, names in os.walk(folder):
+            for whole in (os.path.join(place, name) for name in names):
+                if os.path.isfile(whole) and os.path.realpath(whole).startswith(folder):
                     with open(whole, "rb") as file:
-                        out.append((os.path.relpath(whole, inner), file.read()))
-    return out
+                        out.append((os.path.relpath(whole, folder), file.read()))
+    return sorted(out)
 
 
 # --- pickles
@@ -78,15 +109,19 @@ class Unpickler(pickle.Unpickler):
         return NUMPY[module, name]
 
 
-def flattened(item, name="", depth=0):
+def flattened(item, name="", above=()):
     """The arrays in containers, named by their keys."""
-    if depth > 20:
-        return []
     if isinstance(item, numpy.ndarray):
         return [(name, of_array(item))]
+    if any(item is each for each in above):
+        return []
     pairs = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, (list, tuple)) else ()
     dot = name + "." if name else ""
-    return [found for key, value in pairs for found in flattened(value, dot + (key if isinstance(key, str) else str(key)), depth + 1)]
+    return [found for key, value in pairs for found in flattened(value, dot + text_of(key), (*above, item))]
+
+
+def text_of(key):
+    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 def read_pickle(path):
@@ -164,6 +199,8 @@ def read_torch_zip(path):
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist()]
         root = names[0].partition("/")[0]
+        if any(not name.startswith(f"{root}/") for name in names):
+            raise Refused("a file beside the directory")
         lower = collections.Counter(name.lower() for name in names)
 
         def record(name):
@@ -240,5 +277,6 @@ def by_rules(module):
     return read
 
 
-RULES = {"npy": read_npy, "npz": read_npz, "zip": read_zip, "tar": read_tar, "pkl": read_pickle, "joblib": read_joblib, "pt": read_torch,
-         "safetensors": read_safetensors, "gguf": by_rules(ggufs), "onnx": by_rules(onnxs)}
+# Of each format, the loaders. Of several, each that reads the file must read what weightfs shows.
+LOADERS = {"npy": [read_npy], "npz": [read_npz], "zip": [read_zip], "tar": [read_tarfile, read_gnu_tar], "pkl": [read_pickle], "joblib": [read_joblib],
+           "pt": [read_torch], "safetensors": [read_safetensors], "gguf": [by_rules(ggufs)], "onnx": [by_rules(onnxs)]}

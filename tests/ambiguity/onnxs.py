@@ -124,7 +124,7 @@ def read_tensor(data):
     count = 1
     for size in shape:
         count *= size
-    if found.get(TYPE) not in (1, 6) or found.get(14, 0) or len(raw) != 4 * count or (RAW in found and floats):
+    if found.get(TYPE) not in (1, 6) or found.get(14, 0) or len(raw) != 4 * count:
         raise Refused("a tensor that onnx does not convert")
     return found.get(NAME, b"").decode(), tuple(shape), raw
 

@@ -74,7 +74,7 @@ class Shown:
                 refused += inner[1]
                 continue
             try:
-                found.append(("/".join(path), self.get(*model, "files", *path)))
+                found.append(("/".join(path).replace("%2F", "/"), self.get(*model, "files", *path)))
             except Failed:
                 refused.append("/".join(path))
         return found, refused

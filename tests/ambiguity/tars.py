@@ -47,6 +47,8 @@ def rows():
                 ("a member that becomes a link", (a, b, member(name, kind=b"1", link=alias))), ("a member that becomes a symbolic link", (a, b, member(name, kind=b"2", link=alias))),
                 ("a link that becomes a member", (b, member(name, kind=b"2", link=alias), a)), ("a hard link that becomes a member", (b, member(name, kind=b"1", link=alias), a)),
                 ("a link with a size", (b, member(name, one, kind=b"1", link=alias))), ("a symbolic link with a size", (b, member(name, one, kind=b"2", link=alias), again)),
+                ("a member below a link", (a, member(b"d", kind=b"2", link=b"."), member(b"d/" + name, two))), ("a member below a link, first", (member(b"d", kind=b"2", link=b"."), member(b"d/" + name, two), a)),
+                ("a member below a link to a directory", (member(b"e/" + name, one), member(b"d", kind=b"2", link=b"e"), member(b"d/" + name, two))),
                 ("a directory like a member", (a, member(name + b"/", kind=b"5"), b)), ("a member like a directory", (member(name + b"/", kind=b"5"), a, b)),
                 ("a directory with bytes", (member(b"d/", one, kind=b"5"), b)), ("a member with a slash", (member(b"c.safetensors/", one), b)),
                 ("an old member with a slash", (member(b"c.safetensors/", one, kind=b"\0"), b)),

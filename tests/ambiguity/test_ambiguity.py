@@ -35,21 +35,30 @@ def all_rows():
 
 
 def difference(server, model, row, path):
-    """What is wrong; None if weightfs and the loader agree, or one of them refuses the file."""
+    """What is wrong; None if weightfs shows what each loader reads, or one of them refuses the file."""
+    loaded = []
+    for load in loaders.LOADERS[row.suffix]:
+        try:
+            loaded.append(collections.Counter(load(path)))
+        except Exception as error:  # whatever the loader does not read
+            if row.is_honest:
+                return f"{load.__name__} refuses it: {error!r}"
     read = server.files if row.suffix in shown.OF_FILES else lambda model: server.tensors(model, row.suffix)
     try:
-        found, refused = read(model)
+        found, refused = read(model) if loaded else ([], [])
     except shown.Failed as error:
         return f"refused: {error}" if row.is_honest else None
-    try:
-        expected = loaders.RULES[row.suffix](path)
-    except Exception as error:  # whatever the loader does not read
-        return f"the loader refuses it: {error}" if row.is_honest else None
-    wrong = collections.Counter(found) - collections.Counter(expected)
-    if wrong:
-        return f"shows {list(wrong)[:2]}, and the loader reads {expected[:3]}"
-    lacks = collections.Counter(expected) - collections.Counter(found)
-    lost = [name for name, _ in lacks if name not in refused]
-    if lost and not server.is_incomplete(model) or row.is_honest and lacks:
-        return f"lacks {list(lacks)[:2]}"
+    for expected in loaded:
+        more, lacks = collections.Counter(found) - expected, expected - collections.Counter(found)
+        names = {name for name, _ in expected}
+        if any(name in names or all(each not in other for other in loaded) for each in more for name, _ in [each]):
+            return f"shows {brief(more)}, and the loader reads {brief(expected)}"
+        is_told = all(name in refused for name, _ in lacks) or server.is_incomplete(model)
+        if lacks and (row.is_honest or not is_told):
+            return f"lacks {brief(lacks)}"
     return None
+
+
+def brief(values):
+    """Names and the last bytes of their values."""
+    return {name: value[-8:].hex() if isinstance(value, bytes) else (*value[:-1], value[-1][-8:]) for name, value in list(values)[:4]}

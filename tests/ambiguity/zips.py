@@ -88,42 +88,42 @@ def names_twice(name, one, two, other):
     for methods in itertools.product((STORED, DEFLATE), repeat=2):
         a, b = Member(name, one, methods[0]), Member(name, two, methods[1])
         for at in range(3):
-            yield "names twice", zipped([a, b][:at] + [other] + [a, b][at:])
-        yield "names twice, directory reversed", zipped([a, b, other], order=[2, 1, 0])
-        yield "a record twice", zipped([a, b, other], order=[0, 1, 0, 2])
-        yield "a name three times", zipped([a, b, other, a])
-    yield "a name with a NUL", zipped([Member(name, one), Member(name + b"\0x", two), other])
-    yield "a name with a NUL first", zipped([Member(name + b"\0x", two), Member(name, one), other])
+            yield "names twice", zipped([a, b][:at] + [*other] + [a, b][at:])
+        yield "names twice, directory reversed", zipped([a, b, *other], order=[*range(1 + len(other), -1, -1)])
+        yield "a record twice", zipped([a, b, *other], order=[0, 1, 0, *range(2, 2 + len(other))])
+        yield "a name three times", zipped([a, b, *other, a])
+    yield "a name with a NUL", zipped([Member(name, one), Member(name + b"\0x", two), *other])
+    yield "a name with a NUL first", zipped([Member(name + b"\0x", two), Member(name, one), *other])
 
 
 def names_alike(name, one, two, other):
     """Names that are one path, or one name in other letters."""
     alike = (b"./" + name, b"/" + name, b"//" + name, b"x/../" + name, b"../" + name, name.upper(), b"./" + name.upper(),
-             name.replace(b"/", b"//"), name.replace(b"/", b"/./"), name.replace(b"/", b"\\"), name + b" ", name + b".")
+             name[:2] + name[2:].upper(), name[:-1] + name[-1:].upper(), name.replace(b"/", b"//"), name.replace(b"/", b"/./"), name.replace(b"/", b"\\"), name + b" ", name + b".")
     for like in alike:
         if like == name:
             continue
         for first in (True, False):
             pair = [Member(name, one), Member(like, two)]
-            yield f"names alike: {like}", zipped((pair if first else pair[::-1]) + [other])
-            yield f"names alike in front: {like}", zipped([other] + (pair if first else pair[::-1]))
-        yield f"an odd name alone: {like}", zipped([Member(like, two), other])
+            yield f"names alike: {like}", zipped((pair if first else pair[::-1]) + [*other])
+            yield f"names alike in front: {like}", zipped([*other] + (pair if first else pair[::-1]))
+        yield f"an odd name alone: {like}", zipped([Member(like, two), *other])
     composed, apart = "é".encode(), "e\u0301".encode()
     for flags in (0, UTF8):
         fields = dict(flags=flags)
         pair = [Member(name[:1] + part + name[1:], data, local=fields, central=fields) for part, data in ((composed, one), (apart, two))]
-        yield "names equal in Unicode", zipped(pair + [other])
-        yield "names equal in Unicode, reversed", zipped(pair[::-1] + [other])
+        yield "names equal in Unicode", zipped(pair + [*other])
+        yield "names equal in Unicode, reversed", zipped(pair[::-1] + [*other])
 
 
 def directories(name, one, two, other):
     """A directory entry with bytes, or with the name of a member."""
     for data, method in itertools.product((two, b""), (STORED, DEFLATE)):
         directory = Member(name + b"/", data, method)
-        yield "a directory with bytes", zipped([directory, other])
-        yield "a directory like a member", zipped([Member(name, one), directory, other])
-        yield "a directory like a member, first", zipped([directory, Member(name, one), other])
-        yield "a member below a member", zipped([Member(name, one), Member(name + b"/" + name, two), other])
+        yield "a directory with bytes", zipped([directory, *other])
+        yield "a directory like a member", zipped([Member(name, one), directory, *other])
+        yield "a directory like a member, first", zipped([directory, Member(name, one), *other])
+        yield "a member below a member", zipped([Member(name, one), Member(name + b"/" + name, two), *other])
 
 
 def contradictions(name, one, two, other):
@@ -140,29 +140,29 @@ def contradictions(name, one, two, other):
                 dict(crc=1), dict(size=n - 1, stored=n - 1), dict(size=n + 1, stored=n + 1), dict(size=n - 1), dict(stored=n - 1), dict(method=DEFLATE), dict(method=99),
                 dict(attributes=UNIX_LINK), dict(attributes=0x10), dict(attributes=0o040755 << 16), dict(comment=b"PK\5\6"), dict(extra=b"xx\xff\xff"))
     for fields, method in itertools.product(locals_, (STORED, DEFLATE)):
-        yield f"local header: {sorted(fields)}", zipped([Member(name, one, method, local=fields), other])
-        yield f"local header, second: {sorted(fields)}", zipped([other, Member(name, one, method, local=fields)])
+        yield f"local header: {sorted(fields)}", zipped([Member(name, one, method, local=fields), *other])
+        yield f"local header, second: {sorted(fields)}", zipped([*other, Member(name, one, method, local=fields)])
     for fields, method in itertools.product(centrals, (STORED, DEFLATE)):
-        yield f"directory: {sorted(fields)}", zipped([Member(name, one, method, central=fields), other])
+        yield f"directory: {sorted(fields)}", zipped([Member(name, one, method, central=fields), *other])
     alias = name[:-5] + b"2" + name[-4:]
     for of, version in ((name, 1), (name, 2), (alias, 1)):
-        for like in (alias, name, other.name, b"../" + name):
+        for like in (alias, name, other[0].name, b"../" + name):
             extra = dict(extra=unicode_path(like, of, version))
-            yield f"Unicode path {like}", zipped([Member(name, one, central=extra), other])
-            yield f"Unicode path {like}, both", zipped([Member(name, one, local=extra, central=extra), other])
-            yield f"Unicode path {like}, last", zipped([other, Member(name, one, central=extra)])
-            yield f"Unicode path {like}, of two", zipped([Member(name, one, central=extra), Member(alias, two), other])
-            yield f"Unicode path {like}, of two, last", zipped([Member(alias, two), other, Member(name, one, central=extra)])
+            yield f"Unicode path {like}", zipped([Member(name, one, central=extra), *other])
+            yield f"Unicode path {like}, both", zipped([Member(name, one, local=extra, central=extra), *other])
+            yield f"Unicode path {like}, last", zipped([*other, Member(name, one, central=extra)])
+            yield f"Unicode path {like}, of two", zipped([Member(name, one, central=extra), Member(alias, two), *other])
+            yield f"Unicode path {like}, of two, last", zipped([Member(alias, two), *other, Member(name, one, central=extra)])
 
 
 def streams(name, one, two, other):
     """Compressed bytes with more behind them, or of another length."""
     packed = deflated(one)
     for bytes_ in (packed + b"x", packed + deflated(two), packed[:-1], packed[:len(packed) // 2], deflated(one + two), deflated(one[:-1])):
-        yield "a stream of another length", zipped([Member(name, one, DEFLATE, packed=bytes_), other])
-        yield "a stream of another length, last", zipped([other, Member(name, one, DEFLATE, packed=bytes_)])
-    yield "bytes behind a member", zipped([Member(name, one, behind=two), other])
-    yield "bytes behind a compressed member", zipped([Member(name, one, DEFLATE, behind=two), other])
+        yield "a stream of another length", zipped([Member(name, one, DEFLATE, packed=bytes_), *other])
+        yield "a stream of another length, last", zipped([*other, Member(name, one, DEFLATE, packed=bytes_)])
+    yield "bytes behind a member", zipped([Member(name, one, behind=two), *other])
+    yield "bytes behind a compressed member", zipped([Member(name, one, DEFLATE, behind=two), *other])
 
 
 def overlaps(name, one, two, other):
@@ -170,21 +170,21 @@ def overlaps(name, one, two, other):
     alias = b"z" + name if b"/" not in name else name.replace(b"/", b"/z", 1)
     for method in (STORED, DEFLATE):
         at = dict(at=0)
-        yield "members that are one", zipped([Member(name, one, method), Member(alias, one, method, central=at), other])
-        yield "a member in another", zipped([Member(name, one + local_header(Member(b"in", two).fields({}, 0)[0]) + two), other])
-        yield "a record at the bytes of another", zipped([Member(name, one, method), Member(alias, two, method, central=at), other])
+        yield "members that are one", zipped([Member(name, one, method), Member(alias, one, method, central=at), *other])
+        yield "a member in another", zipped([Member(name, one + local_header(Member(b"in", two).fields({}, 0)[0]) + two), *other])
+        yield "a record at the bytes of another", zipped([Member(name, one, method), Member(alias, two, method, central=at), *other])
         inner = local_header(Member(alias, two).fields({}, 0)[0]) + two
         head = 30 + len(name)
         whole = one + inner
-        yield "a member inside another", zipped([Member(name, whole), Member(alias, two, central=dict(at=head + len(one))), other])
+        yield "a member inside another", zipped([Member(name, whole), Member(alias, two, central=dict(at=head + len(one))), *other])
 
 
 def ends(name, one, two, other):
     """Two ends, counts and sizes that contradict, bytes around the zip."""
-    first, second = zipped([Member(name, one), other]), zipped([Member(name, two), other])
-    members = [Member(name, one), other]
+    first, second = zipped([Member(name, one), *other]), zipped([Member(name, two), *other])
+    members = [Member(name, one), *other]
     yield "two zips", first + second
-    yield "two zips, shifted", first + zipped([Member(name, two), other], before=first)[len(first):]
+    yield "two zips, shifted", first + zipped([Member(name, two), *other], before=first)[len(first):]
     yield "a zip in the comment", zipped(members, comment=second)
     yield "an end in the comment", zipped(members, comment=end_record(0, 0, 0))
     yield "a zip behind the end", zipped(members, tail=second)
@@ -219,7 +219,7 @@ GROUPS = (names_twice, names_alike, directories, contradictions, streams, overla
 
 def rows_of(suffix, name, one, two, other):
     for method in (STORED, DEFLATE):
-        yield honest(suffix, zipped([Member(name, one, method), other]))
+        yield honest(suffix, zipped([Member(name, one, method), *other]))
     for group in GROUPS:
         for kind, data in group(name, one, two, other):
             yield Row(suffix, kind, data)
@@ -228,14 +228,14 @@ def rows_of(suffix, name, one, two, other):
 def plain():
     """Zips of files, one of which is a model."""
     one, two = arrays.safetensors(1), arrays.safetensors(2)
-    yield from rows_of("zip", b"a.safetensors", one, two, Member(b"readme.txt", b"about"))
-    yield from rows_of("zip", b"d/a.safetensors", one, two, Member(b"d/b.safetensors", arrays.safetensors(3)))
+    yield from rows_of("zip", b"a.safetensors", one, two, [Member(b"readme.txt", b"about")])
+    yield from rows_of("zip", b"d/a.safetensors", one, two, [Member(b"d/b.safetensors", arrays.safetensors(3))])
 
 
 def npz():
     one, two = arrays.npy(1), arrays.npy(2)
-    yield from rows_of("npz", b"a.npy", one, two, Member(b"b.npy", arrays.npy(3)))
-    yield from rows_of("npz", b"d/a.npy", one, two, Member(b"b", arrays.npy(3), DEFLATE))
+    yield from rows_of("npz", b"a.npy", one, two, [Member(b"b.npy", arrays.npy(3))])
+    yield from rows_of("npz", b"d/a.npy", one, two, [Member(b"b", arrays.npy(3), DEFLATE)])
     for inside in arrays.npy_variants():
         for method in (STORED, DEFLATE):
             yield Row("npz", f"a member: {inside.kind}", zipped([Member(b"a.npy", inside.data, method), Member(b"b.npy", one)]))
@@ -247,9 +247,9 @@ def torch():
     storages = [storage, Member(b"m/data/1", arrays.numbers(8)), version]
     yield honest("pt", zipped([Member(b"m/data.pkl", one), *storages]))
     for group in GROUPS:
-        for kind, data in group(b"m/data/0", arrays.numbers(7), arrays.numbers(9), Member(b"m/data.pkl", one)):
+        for kind, data in group(b"m/data/0", arrays.numbers(7), arrays.numbers(9), [Member(b"m/data.pkl", one), version]):
             yield Row("pt", f"storage: {kind}", data)
-        for kind, data in group(b"m/data.pkl", one, two, storage):
+        for kind, data in group(b"m/data.pkl", one, two, [storage, version]):
             yield Row("pt", f"object: {kind}", data)
     yield from torch_roots(one, two, storage, version)
 
