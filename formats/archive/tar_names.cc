@@ -19,7 +19,7 @@ struct Header {
   std::string_view data;  // of an extended header
 };
 
-// The size of the data of an extended header; 0 for one that is not octal.
+// The size in a header, as far as it is octal.
 size_t size_of(std::string_view block) {
   size_t size = 0;
   for (const char digit : block.substr(124, 11)) {
@@ -60,6 +60,7 @@ std::optional<std::string> contradiction(std::string_view bytes) {
   bool has_long_name = false, has_pax_name = false;
   for (const Header& header : headers_in(bytes)) {
     if (header.type == 'g' && names_member(header.data)) return "a global header with a name or a size";
+    if (header.type == '2' && size_of(header.block) > 0) return "a symbolic link with a size";
     has_long_name |= header.type == 'L' || header.type == 'K';
     has_pax_name |= (header.type == 'x' || header.type == 'X') && names_member(header.data);
     if (!is_extended(header.type) && header.block[kPrefix] != '\0' && !is_of_gnu(header.block) &&

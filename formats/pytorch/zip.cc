@@ -41,7 +41,7 @@ std::optional<std::string> first_root(const archive::Archive& archive) {
   if (archive.parts.empty()) return std::nullopt;
   const std::string_view path = archive.parts.front().path;
   const std::string root(path.substr(0, path.find('/') + 1));
-  return archive.find(root + "data.pkl") == nullptr || root.empty() ? std::nullopt : std::optional(root);
+  return root.empty() || archive.find(root + "data.pkl") == nullptr ? std::nullopt : std::optional(root);
 }
 
 // The directory of the archive, with `/`; nothing if there is none. torch.load refuses other files beside it.
@@ -51,7 +51,8 @@ std::optional<std::string> root_of(const archive::Archive& archive) {
     const size_t slash = part.path.find('/');
     if (slash == part.path.npos) continue;
     const std::string_view path = part.path;
-    if (path.substr(slash) == kPickle) return std::string(path.substr(0, slash + 1));
+    if (path.size() - slash == kPickle.size() && lower_case(path.substr(slash)) == kPickle)
+      return std::string(path.substr(0, slash + 1));
   }
   return std::nullopt;
 }
@@ -197,6 +198,8 @@ Result<Model> read_pytorch(archive::Archive archive, const Container& container)
   const auto root = is_unpacked ? std::optional<std::string>("") : pytorch::root_of(archive);
   const auto package = root ? std::nullopt : pytorch::package_root(archive);
   if (!root && !package) return failure(Code::unsupported, "no data.pkl in a directory of the archive");
+  if (root && archive.find(*root + "data.pkl") == nullptr)
+    return failure(Code::corrupt, "no data.pkl: its name is in upper case, and PyTorch reads it nevertheless");
   pytorch::Contents contents(*container.budget);
   std::vector<bool> is_own;
   Model model;

@@ -63,7 +63,10 @@ def extracted(archive):
         if member.issym():
             places[path], content[number] = number, os.path.join(os.path.dirname(path), member.linkname)
         elif member.islnk():
-            places[path] = places[clean(member.linkname)]
+            target = clean(member.linkname)
+            places[path] = places.get(target, number)
+            if target not in places:  # it comes later, and is copied
+                content[number] = archive.extractfile(archive.getmember(member.linkname)).read()
         elif member.isreg() or member.type not in tarfile.SUPPORTED_TYPES:
             while isinstance(content.get(places.get(path)), str):
                 path = os.path.normpath(content[places[path]])
@@ -121,7 +124,8 @@ def flattened(item, name="", above=()):
 
 
 def text_of(key):
-    return key.decode() if isinstance(key, bytes) else str(key)
+    """A key as a component of a name."""
+    return key.decode() if isinstance(key, bytes) else f"{key:g}" if isinstance(key, float) else str(key)
 
 
 def read_pickle(path):
@@ -277,6 +281,48 @@ def by_rules(module):
     return read
 
 
+def read_hdf5(path):
+    """h5py, which looks names up one by one; links to nothing are omitted."""
+    def walk(group, prefix, above):
+        for name in dict.fromkeys(group):
+            found = group.get(name)
+            if isinstance(found, h5py.Dataset):
+                out.append((prefix + name, (found.shape, found[()].tobytes())))
+            elif isinstance(found, h5py.Group) and found.id not in above:
+                walk(found, f"{prefix}{name}/", [*above, found.id])
+    out = []
+    with h5py.File(path, "r") as file:
+        walk(file, "", [file["/"].id])
+    return out
+
+
+def read_joblib_itself(path):
+    return flattened(joblib.load(path))
+
+
+def read_onnx(path):
+    arrays = [(tensor.name, onnx_arrays.to_array(tensor)) for tensor in onnx.load(path).graph.initializer]
+    return [(name, (array.shape, array.tobytes())) for name, array in arrays]
+
+
 # Of each format, the loaders. Of several, each that reads the file must read what weightfs shows.
 LOADERS = {"npy": [read_npy], "npz": [read_npz], "zip": [read_zip], "tar": [read_tarfile, read_gnu_tar], "pkl": [read_pickle], "joblib": [read_joblib],
-           "pt": [read_torch], "safetensors": [read_safetensors], "gguf": [by_rules(ggufs)], "onnx": [by_rules(onnxs)]}
+           "pt": [read_torch], "safetensors": [read_safetensors], "gguf": [by_rules(ggufs)], "onnx": [by_rules(onnxs)], "h5": []}
+
+MISSING = []  # packages of Debian that this machine lacks
+try:
+    import joblib
+    LOADERS["joblib"].append(read_joblib_itself)
+except ImportError:
+    MISSING.append("python3-joblib")
+try:
+    import onnx
+    import onnx.numpy_helper as onnx_arrays
+    LOADERS["onnx"].append(read_onnx)
+except ImportError:
+    MISSING.append("python3-onnx")
+try:
+    import h5py
+    LOADERS["h5"].append(read_hdf5)
+except ImportError:
+    MISSING.append("python3-h5py")

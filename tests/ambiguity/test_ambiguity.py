@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import arrays  # noqa: E402
 import ggufs  # noqa: E402
+import hdf5s  # noqa: E402
 import loaders  # noqa: E402
 import onnxs  # noqa: E402
 import opcodes  # noqa: E402
@@ -21,7 +22,7 @@ import tars  # noqa: E402
 import zips  # noqa: E402
 
 GENERATORS = (zips.plain, zips.npz, zips.torch, arrays.npy_variants, arrays.safetensors_variants, arrays.torch_legacy, opcodes.pickle_rows,
-              opcodes.joblib_rows, ggufs.rows, onnxs.rows, tars.rows)
+              opcodes.joblib_rows, ggufs.rows, onnxs.rows, tars.rows, hdf5s.rows)
 MIN_FILES = 2000
 
 
@@ -51,8 +52,10 @@ def difference(server, model, row, path):
     for expected in loaded:
         more, lacks = collections.Counter(found) - expected, expected - collections.Counter(found)
         names = {name for name, _ in expected}
-        if any(name in names or all(each not in other for other in loaded) for each in more for name, _ in [each]):
+        if any(name in names or all((name, value) not in other for other in loaded) for name, value in more):
             return f"shows {brief(more)}, and the loader reads {brief(expected)}"
+        others = [{name for name, _ in other} for other in loaded]
+        lacks = {(name, value) for name, value in lacks if all(name in names for names in others)}
         is_told = all(name in refused for name, _ in lacks) or server.is_incomplete(model)
         if lacks and (row.is_honest or not is_told):
             return f"lacks {brief(lacks)}"
