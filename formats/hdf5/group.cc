@@ -150,6 +150,20 @@ Result<void> charge_path(Metadata& metadata, std::string_view path) {
 // Goes to the place that a path is relative to: the root, or the group of its link, which ends before `name`.
 void leave(std::string& at, size_t name, std::string_view target) { at.resize(target.starts_with('/') ? 0 : name); }
 
+// The library ends a name at a zero byte and divides it at `/`, and finds one of several links of a name.
+Result<void> check_names(const std::vector<Link>& links) {
+  const auto is_invalid = [](const Link& link) {
+    return link.name.empty() || link.name == "." ||
+           link.name.find_first_of(std::string_view("/\0", 2)) != link.name.npos;
+  };
+  if (const auto invalid = std::ranges::find_if(links, is_invalid); invalid != links.end())
+    return failure(Code::corrupt, fmt::format("{} is not a valid name of a link", quoted(invalid->name)));
+  const auto repeated = std::ranges::adjacent_find(links, {}, &Link::name);
+  if (repeated == links.end()) return {};
+  return failure(Code::corrupt, fmt::format("two links are called {}: programs differ in which one they follow",
+                                            quoted(repeated->name)));
+}
+
 }  // namespace
 
 bool is_group(const Object& object) {
@@ -169,6 +183,7 @@ Result<std::vector<Link>> read_links(Metadata& metadata, const Object& group, Ch
   std::vector<Link> links = list.take();
   std::ranges::for_each(links, name_target);
   std::ranges::stable_sort(links, {}, &Link::name);
+  TRY_VOID(check_names(links));
   return links;
 }
 

@@ -1,4 +1,5 @@
 """HDF5 files with names, messages and superblocks twice, and links of all kinds."""
+import functools
 import itertools
 import struct
 
@@ -10,6 +11,7 @@ F32 = b"\x11\x20\x1f\0" + struct.pack("<IHHBBBBI", 4, 0, 32, 23, 8, 0, 23, 127)
 I32 = b"\x10\x08\0\0" + struct.pack("<IHH", 4, 0, 32)
 
 
+@functools.lru_cache(maxsize=None)
 def lookup3(data):
     """Bob Jenkins' hash, as H5_checksum_lookup3() computes it."""
     def rotated(value, bits):
@@ -112,8 +114,8 @@ class File:
             names += name + bytes(8 - len(name) % 8)
             if isinstance(target, bytes):
                 names += target + bytes(8 - len(target) % 8)
-        heap = self.put(b"HEAP" + struct.pack("<IQQQ", 0, len(names), 0xFFFFFFFFFFFFFFFF, self.put(names)))
-        tree = self.put(b"TREE\0\0" + struct.pack("<H", 1) + NONE * 2 + struct.pack("<QQQ", 0, self.put(node), last))
+        heap = self.put(b"HEAP" + struct.pack("<IQQQ", 0, len(names), 1, self.put(names)))
+        tree = self.put(b"TREE\0\0" + struct.pack("<H", 1) + NONE * 2 + struct.pack("<QQQ", 0, self.put(node.ljust(328, b"\0")), last) + bytes(496))
         return self.object([(17, struct.pack("<QQ", tree, heap))])
 
     def link(self, name, address):

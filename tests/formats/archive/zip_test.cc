@@ -390,7 +390,6 @@ TEST(Zip, HostileNamesStayInside) {
   zip.stored("../up", "1");
   zip.stored("/absolute", "2");
   zip.stored("back\\slash", "3");
-  zip.stored("a\0b"s, "4");  // for libzip a space, since 1.12 the end
   zip.stored("a/../../b", "5");
   zip.stored("", "6");
   zip.stored(std::string(5000, 'n'), "7");
@@ -398,9 +397,9 @@ TEST(Zip, HostileNamesStayInside) {
   zip.stored("x/y", "in a directory of that name");
   const Archive archive = members(zip.build());
   EXPECT_THAT(listing(archive),
-              ElementsAre("../up: 1", "absolute: 2", "back\\slash: 3", testing::AnyOf("a b: 4", "a: 4"), "a/../../b: 5",
-                          std::string(5000, 'n') + ": 7", "x: file", "x/y: in a directory of that name"));
-  EXPECT_THAT(warnings(archive), testing::Contains("member 5: empty name; omitted"));
+              ElementsAre("../up: 1", "absolute: 2", "back\\slash: 3", "a/../../b: 5", std::string(5000, 'n') + ": 7",
+                          "x: file", "x/y: in a directory of that name"));
+  EXPECT_THAT(warnings(archive), testing::Contains("member 4: empty name; omitted"));
 }
 
 TEST(Zip, LastOfDuplicateMembersIsShown) {
