@@ -341,7 +341,8 @@ def jobs_of(kind, build, weightfs):
 def plain_jobs(build, weightfs):
     # Limits of memory and CPU time are not meaningful under a sanitizer.
     yield from jobs_of("plain", build, weightfs)
-    for file in files_in("attacks", "test_*.py") + files_in("python", "test_*.py") + files_in("", "*_test.py"):
+    folders = ("ambiguity", "attacks", "python")
+    for file in [file for folder in folders for file in files_in(folder, "test_*.py")] + files_in("", "*_test.py"):
         yield Job(os.path.basename(file).removesuffix(".py"), lambda file=file: run_unittests(file, weightfs, build))
     yield from conform_jobs(weightfs)
     yield from truth_jobs(weightfs)

@@ -42,17 +42,23 @@ def rows():
     for seed in range(8):
         data = padded(seed, seed + 1, seed + 2)
         yield honest("gguf", gguf([ARCHITECTURE], [tensor("a", 0), tensor("b", 32)], data[:64]))
-        for one, two in (("a", "a"), ("a", "A"), ("é", "e\u0301"), ("a", "a\0"), ("a", "./a"), ("a", "a/"), ("", ""), (b"\xff", b"\xfe")):
+        for one, two in (("a", "a"), ("a", "A"), ("é", "e\u0301"), ("a", "a\0"), ("a", "./a"), ("a", "a/"), ("", ""),
+                         (b"\xff", b"\xfe")):
             yield Row("gguf", f"tensors {one} {two}", gguf([ARCHITECTURE], [tensor(one, 0), tensor(two, 32)], data[:64]))
-            yield Row("gguf", f"tensors {one} {two} of three", gguf([ARCHITECTURE], [tensor(one, 0), tensor("c", 32), tensor(two, 64)], data))
-            yield Row("gguf", f"tensors {one} {two} of another shape", gguf([ARCHITECTURE], [tensor(one, 0), tensor(two, 32, (2, 2))], data[:64]))
+            yield Row("gguf", f"tensors {one} {two} of three", gguf([ARCHITECTURE],
+                                                                    [tensor(one, 0), tensor("c", 32), tensor(two, 64)], data))
+            yield Row("gguf", f"tensors {one} {two} of another shape", gguf([ARCHITECTURE],
+                                                                            [tensor(one, 0), tensor(two, 32, (2, 2))], data[:64]))
             yield Row("gguf", f"tensors {one} {two}, one place", gguf([ARCHITECTURE], [tensor(one, 0), tensor(two, 0)], data[:64]))
-            yield Row("gguf", f"keys {one} {two}", gguf([ARCHITECTURE, key(one), key(two, TEXT, text("other"))], [tensor("a", 0)], data[:32]))
+            yield Row("gguf", f"keys {one} {two}", gguf([ARCHITECTURE, key(one), key(two, TEXT, text("other"))], [tensor("a", 0)],
+                                                        data[:32]))
         for values in ((32, 64), (64, 32), (64, 64), (16, 32), (8, 128)):
             both = [ARCHITECTURE, *map(alignment, values)]
             for at in values:
-                yield Row("gguf", f"an alignment twice {values}", gguf(both, [tensor("a", 0)], numbers(seed) + bytes(128) + padded(seed + 1, to=128), at))
-        for one in (alignment(64, U64, "<Q"), alignment(64, U8, "<B"), alignment(0), alignment(3), alignment(48), key("general.alignment", TEXT, text("64")), alignment(1), alignment(1 << 20)):
+                yield Row("gguf", f"an alignment twice {values}", gguf(both, [tensor("a", 0)],
+                                                                       numbers(seed) + bytes(128) + padded(seed + 1, to=128), at))
+        for one in (alignment(64, U64, "<Q"), alignment(64, U8, "<B"), alignment(0), alignment(3), alignment(48),
+                    key("general.alignment", TEXT, text("64")), alignment(1), alignment(1 << 20)):
             yield Row("gguf", "an odd alignment", gguf([ARCHITECTURE, one], [tensor("a", 0)], numbers(seed) + bytes(240), 32))
             yield Row("gguf", "an odd alignment, kept", gguf([ARCHITECTURE, one], [tensor("a", 0)], numbers(seed) + bytes(240), 64))
         for offsets in ((32, 0), (0, 0), (0, 64), (0, 16), (0, 33), (8, 40), (0, 1 << 63), (32, 64)):

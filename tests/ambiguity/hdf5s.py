@@ -115,7 +115,8 @@ class File:
             if isinstance(target, bytes):
                 names += target + bytes(8 - len(target) % 8)
         heap = self.put(b"HEAP" + struct.pack("<IQQQ", 0, len(names), 1, self.put(names)))
-        tree = self.put(b"TREE\0\0" + struct.pack("<H", 1) + NONE * 2 + struct.pack("<QQQ", 0, self.put(node.ljust(328, b"\0")), last) + bytes(496))
+        tree = self.put(b"TREE\0\0" + struct.pack("<H", 1) + NONE * 2 + struct.pack("<QQQ", 0, self.put(node.ljust(328, b"\0")),
+                                                                                    last) + bytes(496))
         return self.object([(17, struct.pack("<QQ", tree, heap))])
 
     def link(self, name, address):
@@ -131,8 +132,8 @@ class File:
         if self.is_new:
             head = summed(b"\x89HDF\r\n\x1a\n\2\x08\x08\0" + struct.pack("<Q", base) + NONE + struct.pack("<QQ", size, root))
         else:
-            head = (b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\4\0\x10\0\0\0\0\0" + struct.pack("<Q", base) + NONE + struct.pack("<Q", size) + NONE +
-                    struct.pack("<QQ24x", 0, root))
+            signature = b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\4\0\x10\0\0\0\0\0"
+            head = signature + struct.pack("<Q", base) + NONE + struct.pack("<Q", size) + NONE + struct.pack("<QQ24x", 0, root)
         return head + image[len(head):]
 
 
@@ -147,7 +148,8 @@ def links(is_new, seed):
     """Names twice, and links."""
     file = File(is_new)
     yield honest("h5", file.build(file.group(file.link(b"a", file.dataset(seed)), file.link(b"b", file.dataset(seed + 1)))))
-    for one, two in itertools.product((b"a", b"A", b"b", b"", b".", b"a/b", b"..", "é".encode(), "e\u0301".encode(), b"a\0b"), repeat=2):
+    for one, two in itertools.product((b"a", b"A", b"b", b"", b".", b"a/b", b"..", "é".encode(), "e\u0301".encode(), b"a\0b"),
+                                      repeat=2):
         file = File(is_new)
         first, second = file.dataset(seed), file.dataset(seed + 1)
         yield Row("h5", f"names {one} {two}", file.build(file.group(file.link(one, first), file.link(two, second))))
@@ -159,14 +161,17 @@ def links(is_new, seed):
         inner = file.group(file.link(b"a", file.dataset(seed + 1)), file.symbolic(b"t", target))
         pairs = [file.link(b"a", data), file.link(b"g", inner), file.symbolic(b"s", target)]
         yield Row("h5", f"a soft link to {target}", file.build(file.group(*pairs)))
-        yield Row("h5", f"a soft link to {target} with the name of a dataset", file.build(file.group(pairs[0], file.symbolic(b"a", target), pairs[1])))
-        yield Row("h5", f"a soft link to {target}, before a dataset of its name", file.build(file.group(file.symbolic(b"a", target), pairs[0], pairs[1])))
+        yield Row("h5", f"a soft link to {target} with the name of a dataset",
+                  file.build(file.group(pairs[0], file.symbolic(b"a", target), pairs[1])))
+        yield Row("h5", f"a soft link to {target}, before a dataset of its name",
+                  file.build(file.group(file.symbolic(b"a", target), pairs[0], pairs[1])))
     if is_new:
         for name, path in itertools.product((b"other.h5", b"", b"00000.h5", b"../../etc/passwd"), (b"/a", b"a", b"")):
             file = File(True)
             data = file.dataset(seed)
             yield Row("h5", "an external link", file.build(file.group(hard(b"a", data), external(b"x", name, path))))
-            yield Row("h5", "an external link with the name of a dataset", file.build(file.group(external(b"a", name, path), hard(b"a", data))))
+            yield Row("h5", "an external link with the name of a dataset",
+                      file.build(file.group(external(b"a", name, path), hard(b"a", data))))
     file = File(is_new)
     data = file.dataset(seed)
     yield Row("h5", "a dataset with two names", file.build(file.group(file.link(b"a", data), file.link(b"b", data))))
@@ -176,7 +181,8 @@ def links(is_new, seed):
 
 def messages(is_new, seed):
     """Messages of a dataset twice."""
-    others = (dataspace(2), dataspace(2, 2), dataspace(4), dataspace(1, 4), datatype(I32), datatype(F32), compact(numbers(seed + 9)), compact(numbers(seed + 9)[:8]), (0, bytes(8)), (99, bytes(8)),
+    others = (dataspace(2), dataspace(2, 2), dataspace(4), dataspace(1, 4), datatype(I32), datatype(F32),
+              compact(numbers(seed + 9)), compact(numbers(seed + 9)[:8]), (0, bytes(8)), (99, bytes(8)),
               (5, b"\2\2\0\1" + struct.pack("<I", 4) + b"abcd"), (5, b"\2\2\2\0"), (12, b"broken"))
     for other in others:
         for where in ("behind", "in front"):
@@ -186,7 +192,8 @@ def messages(is_new, seed):
             yield Row("h5", f"a message {other[0]} {where}", file.build(file.group(file.link(b"a", data))))
             file = File(is_new)
             second = layout(file.place(seed + 7), 4 * COUNT)
-            data = file.dataset(seed, *([other, second] if where == "behind" else []), **(dict(front=[second, other]) if more else {}))
+            data = file.dataset(seed, *([other, second] if where == "behind" else []),
+                                **(dict(front=[second, other]) if more else {}))
             yield Row("h5", f"a message {other[0]} and a layout {where}", file.build(file.group(file.link(b"a", data))))
     for size in (0, 8, 15, 17, 32):
         file = File(is_new)

@@ -32,7 +32,7 @@ def read_npy(path):
 
 
 def read_npz(path):
-    with numpy.load(path, allow_pickle=False) as arrays:
+    with open(path, "rb") as file, numpy.load(file, allow_pickle=False) as arrays:
         found = [(name, arrays[name]) for name in dict.fromkeys(arrays.files)]
     return [(clean(name).replace("%2E", "."), of_array(value)) for name, value in found if isinstance(value, numpy.ndarray)]
 
@@ -40,7 +40,8 @@ def read_npz(path):
 def read_zip(path):
     """What `zipfile` extracts: the bytes of each name."""
     with zipfile.ZipFile(path) as archive:
-        return [(clean(name), archive.read(name)) for name in dict.fromkeys(archive.namelist()) if not name.endswith("/") or archive.read(name)]
+        return [(clean(name),
+                 archive.read(name)) for name in dict.fromkeys(archive.namelist()) if not name.endswith("/") or archive.read(name)]
 
 
 def clean(name):
@@ -149,7 +150,8 @@ class Joblib(pickle._Unpickler):
     dispatch = dict(pickle._Unpickler.dispatch)
 
     def find_class(self, module, name):
-        return Wrapper if (module, name) == ("joblib.numpy_pickle", "NumpyArrayWrapper") else Unpickler.find_class(self, module, name)
+        return Wrapper if (module, name) == ("joblib.numpy_pickle", "NumpyArrayWrapper") else Unpickler.find_class(self, module,
+                                                                                                                   name)
 
     def load_build(self):
         super().load_build()
@@ -334,7 +336,8 @@ def read_onnx(path):
 
 
 # Of each format, the loaders. Of several, each that reads the file must read what weightfs shows.
-LOADERS = {"npy": [read_npy], "npz": [read_npz], "zip": [read_zip], "tar": [read_tarfile, read_gnu_tar], "pkl": [read_pickle], "joblib": [read_joblib],
+LOADERS = {"npy": [read_npy], "npz": [read_npz], "zip": [read_zip], "tar": [read_tarfile, read_gnu_tar], "pkl": [read_pickle],
+           "joblib": [read_joblib],
            "pt": [read_torch], "safetensors": [read_safetensors], "gguf": [by_rules(ggufs)], "onnx": [by_rules(onnxs)], "h5": []}
 
 MISSING = []  # packages of Debian that this machine lacks

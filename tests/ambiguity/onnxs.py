@@ -29,12 +29,16 @@ def graph(*tensors, more=b""):
 
 
 def model(*graphs, before=b"", after=b""):
-    return before + protobuf.number(1, 8) + protobuf.data(8, protobuf.number(2, 17)) + b"".join(protobuf.data(GRAPH, each) for each in graphs) + after
+    head = before + protobuf.number(1, 8) + protobuf.data(8, protobuf.number(2, 17))
+    return head + b"".join(protobuf.data(GRAPH, each) for each in graphs) + after
 
 
-MORE = (protobuf.data(NAME, b"c"), protobuf.number(TYPE, 6), protobuf.number(TYPE, 1), dims(2), dims(1), packed_dims(1), packed_dims(), protobuf.data(RAW, numbers(99)), protobuf.data(RAW, numbers(99)[:8]),
-        protobuf.data(RAW, b""), protobuf.data(FLOATS, numbers(98)), b"".join(b"\x25" + numbers(97)[i:i + 4] for i in range(0, 16, 4)), protobuf.number(99, 1), protobuf.number(14, 0), protobuf.number(14, 1),
-        protobuf.data(12, b"text"), b"\x0d\4\0\0\0", protobuf.data(TYPE, b"\1"), protobuf.number(NAME, 3), b"\x7b\x7c", b"\7", b"\0\0", protobuf.number(1 << 20, 1))
+SINGLY = b"".join(b"\x25" + numbers(97)[i:i + 4] for i in range(0, 4 * COUNT, 4))  # floats that are not packed
+MORE = (protobuf.data(NAME, b"c"), protobuf.number(TYPE, 6), protobuf.number(TYPE, 1), dims(2), dims(1), packed_dims(1),
+        packed_dims(), protobuf.data(RAW, numbers(99)), protobuf.data(RAW, numbers(99)[:8]), protobuf.data(RAW, b""),
+        protobuf.data(FLOATS, numbers(98)), SINGLY, protobuf.number(99, 1), protobuf.number(14, 0), protobuf.number(14, 1),
+        protobuf.data(12, b"text"), b"\x0d\4\0\0\0", protobuf.data(TYPE, b"\1"), protobuf.number(NAME, 3), b"\x7b\x7c", b"\7",
+        b"\0\0", protobuf.number(1 << 20, 1))
 
 
 def rows():
@@ -44,16 +48,22 @@ def rows():
         for one, two in (("a", "a"), ("a", "A"), ("é", "e\u0301"), ("", ""), ("a", "a\0"), ("a", "./a")):
             yield Row("onnx", f"tensors {one} {two}", model(graph(tensor(one, seed), tensor(two, seed + 1))))
             yield Row("onnx", f"tensors {one} {two} of two graphs", model(graph(tensor(one, seed)), graph(tensor(two, seed + 1))))
-            yield Row("onnx", f"tensors {one} {two} of another shape", model(graph(tensor(one, seed), tensor(two, seed + 1, dims(2, 2)))))
+            yield Row("onnx", f"tensors {one} {two} of another shape", model(graph(tensor(one, seed),
+                                                                                   tensor(two, seed + 1, dims(2, 2)))))
         for more in MORE:
             yield Row("onnx", "a field behind", model(graph(tensor("a", seed, more=more), b)))
             yield Row("onnx", "a field in front", model(graph(more + tensor("a", seed), b)))
-        for shape in (dims(2, 2), packed_dims(2, 2), dims(2) + packed_dims(2), packed_dims(2) + dims(2), packed_dims(4), b"\x08\x84\x00", b"\x08\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00",
-                      b"\x0a\2\x84\0", b"\x88\x00\x04", dims(4, 1), b"", packed_dims(), b"\x08\x84\x80\x80\x80\x80\x80\x80\x80\x80\x02"):
+        for shape in (dims(2, 2), packed_dims(2, 2), dims(2) + packed_dims(2), packed_dims(2) + dims(2), packed_dims(4),
+                      b"\x08\x84\x00", b"\x08\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00",
+                      b"\x0a\2\x84\0", b"\x88\x00\x04", dims(4, 1), b"", packed_dims(),
+                      b"\x08\x84\x80\x80\x80\x80\x80\x80\x80\x80\x02"):
             yield Row("onnx", "a spelling of dims", model(graph(tensor("a", seed, shape), b)))
-        for before, after in itertools.product((b"", protobuf.data(GRAPH, graph(b)), protobuf.data(GRAPH, b""), protobuf.data(GRAPH, protobuf.data(2, b"other")), protobuf.number(GRAPH, 3)), repeat=2):
+        for before, after in itertools.product((b"", protobuf.data(GRAPH, graph(b)), protobuf.data(GRAPH, b""),
+                                                protobuf.data(GRAPH, protobuf.data(2, b"other")), protobuf.number(GRAPH, 3)),
+                                               repeat=2):
             yield Row("onnx", "a graph twice", model(graph(a), before=before, after=after))
-        for after in (b"\0", b"x", b"\x3a", b"\x3a\x7f", b"\x0b\x0c", b"\x0c", b"\x0f", b"\x08", protobuf.number(1, 3), protobuf.data(8, protobuf.number(2, 9))):
+        for after in (b"\0", b"x", b"\x3a", b"\x3a\x7f", b"\x0b\x0c", b"\x0c", b"\x0f", b"\x08", protobuf.number(1, 3),
+                      protobuf.data(8, protobuf.number(2, 9))):
             yield Row("onnx", "bytes behind the model", model(graph(a), after=after))
 
 

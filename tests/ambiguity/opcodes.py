@@ -1,4 +1,6 @@
-"""Pickles and files of joblib whose readers may differ: keys that are equal, a memo that is written twice, bytes that are opcodes."""
+"""Pickles and files of joblib whose readers may differ: keys that are equal, a memo that is written twice, bytes that are
+opcodes."""
+import itertools
 import struct
 
 from arrays import COUNT, numbers
@@ -22,11 +24,14 @@ def short(text):
 
 
 # Spellings of the key "a", and keys that are not it.
-TEXTS = (short("a"), pickles.text("a"), b"Va\n", b"V\\u0061\n", b"V\\U00000061\n", b"\x8d" + struct.pack("<Q", 1) + b"a", b"S'a'\n", b"S'\\x61'\n", b"S\"a\"\n", b"S'\\141'\n",
-         b"U\1a", b"T\1\0\0\0a", b"C\1a", b"V\\x61\n", b"Va \n", b"V a\n", b"S'a' \n", b"S 'a'\n", b"S'a'a'\n", b"S'\\a'\n", b"S'\\\n", b"Sa\n")
+TEXTS = (short("a"), pickles.text("a"), b"Va\n", b"V\\u0061\n", b"V\\U00000061\n", b"\x8d" + struct.pack("<Q", 1) + b"a",
+         b"S'a'\n", b"S'\\x61'\n", b"S\"a\"\n", b"S'\\141'\n",
+         b"U\1a", b"T\1\0\0\0a", b"C\1a", b"V\\x61\n", b"Va \n", b"V a\n", b"S'a' \n", b"S 'a'\n", b"S'a'a'\n", b"S'\\a'\n",
+         b"S'\\\n", b"Sa\n")
 # Spellings of 1, and values that are equal to it.
-NUMBERS = (b"K\1", b"M\1\0", b"J\1\0\0\0", b"I1\n", b"I01\n", b"\x88", b"L1L\n", b"L1\n", b"\x8a\1\1", b"\x8a\2\1\0", b"\x8b\1\0\0\0\1", b"F1.0\n", b"F1\n", b"G\x3f\xf0\0\0\0\0\0\0", b"I 1\n",
-           b"I+1\n", b"I0x1\n", b"I1_0\n", b"I00\n", b"\x8a\0", b"\x89", b"K\0", b"G\x80\0\0\0\0\0\0\0", b"F-0.0\n")
+NUMBERS = (b"K\1", b"M\1\0", b"J\1\0\0\0", b"I1\n", b"I01\n", b"\x88", b"L1L\n", b"L1\n", b"\x8a\1\1", b"\x8a\2\1\0",
+           b"\x8b\1\0\0\0\1", b"F1.0\n", b"F1\n", b"G\x3f\xf0\0\0\0\0\0\0",
+           b"I0x1\n", b"I1_0\n", b"I00\n", b"\x8a\0", b"\x89", b"K\0", b"G\x80\0\0\0\0\0\0\0", b"F-0.0\n")
 
 
 def items(*pairs, start=b"}", many=True):
@@ -95,7 +100,8 @@ def stacks():
         ("a dictionary of dictionaries", b"}(" + short("a") + b"}" + short("b") + one + b"s" + short("a.b") + two + b"u"),
         ("names that join alike", b"}(" + short("a.b") + one + short("a") + b"}" + short("b") + two + b"su"),
         ("an OrderedDict twice", b"ccollections\nOrderedDict\n)R" + short("a") + one + b"s" + short("a") + two + b"s"),
-        ("an OrderedDict of pairs", b"ccollections\nOrderedDict\n](" + short("a") + one + b"\x86" + short("a") + two + b"\x86e\x85R"),
+        ("an OrderedDict of pairs",
+         b"ccollections\nOrderedDict\n](" + short("a") + one + b"\x86" + short("a") + two + b"\x86e\x85R"),
         ("a name as bytes", b"}C\1a" + one + b"s"),
     )
     for number in (2, 4):
@@ -110,8 +116,9 @@ def frames():
     size = len(body) + 1
     for number in (4, 5):
         for length in (size, size - 1, size + 1, 0, 5, 1 << 20, size + 50):
-            yield "a frame", b"\x80" + bytes([number]) + b"\x95" + struct.pack("<Q", length) + body + STOP
-            yield "a frame, and bytes behind", b"\x80" + bytes([number]) + b"\x95" + struct.pack("<Q", length) + body + STOP + other + STOP
+            framed = b"\x80" + bytes([number]) + b"\x95" + struct.pack("<Q", length) + body + STOP
+            yield "a frame", framed
+            yield "a frame, and bytes behind", framed + other + STOP
     for tail in (b"x", protocol(2, other), b"\n", bytes(100), b"N."):
         for number in (2, 4):
             yield "bytes behind the end", protocol(number, body) + tail
@@ -123,22 +130,23 @@ def frames():
 
 
 def arrays_twice():
-    """States that are set twice, odd orders and names of the functions."""
-    again = array(1)
-    state = again[again.rindex(b"R(") + 1:] if b"R(" in again else b""
+    """Types, orders and names of the functions that make an array."""
+    renamed = ((b"numpy.core.multiarray", b"numpy._core.multiarray"), (b"numpy.core.multiarray\n", b"numpy.core.multiarray \n"),
+               (b"_reconstruct\n", b" _reconstruct\n"), (b"numpy\nndarray", b"numpy.core.multiarray\nndarray"),
+               (b"numpy\ndtype", b"numpy.core.multiarray\ndtype"))
+    by_name = short("numpy.core.multiarray") + short("_reconstruct") + b"\x93"
+    data = struct.pack("<I", 4 * COUNT)
     for seed in range(3):
         one = array(seed)
-        yield "a state twice", protocol(2, items((short("a"), one + array(seed + 5)[one.index(b"b", 40):] if False else one)))
         yield "Fortran order", protocol(2, items((short("a"), array(seed, (2, 2), fortran=True))))
         yield "a shape", protocol(2, items((short("a"), array(seed, (2, 2)))))
         for code in ("f4", "<f4", ">f4", "=f4", "i4", "f2", "f8", "S4", "float32", "V4", "U1", "c8", "b1"):
             yield f"a type {code}", protocol(2, items((short("a"), array(seed, (COUNT,), code))))
-        for old, new in ((b"numpy.core.multiarray", b"numpy._core.multiarray"), (b"numpy.core.multiarray\n", b"numpy.core.multiarray \n"), (b"_reconstruct\n", b" _reconstruct\n"),
-                         (b"numpy\nndarray", b"numpy.core.multiarray\nndarray"), (b"numpy\ndtype", b"numpy.core.multiarray\ndtype")):
+        for old, new in renamed:
             yield "a name of a function", protocol(2, items((short("a"), one.replace(old, new))))
-        by_stack = one.replace(b"cnumpy.core.multiarray\n_reconstruct\n", short("numpy.core.multiarray") + short("_reconstruct") + b"\x93")
-        yield "STACK_GLOBAL", protocol(4, items((short("a"), by_stack)))
-        yield "a text of Python 2", protocol(2, items((short("a"), one.replace(b"B" + struct.pack("<I", 16), b"T" + struct.pack("<I", 16)))))
+        stacked = one.replace(b"cnumpy.core.multiarray\n_reconstruct\n", by_name)
+        yield "STACK_GLOBAL", protocol(4, items((short("a"), stacked)))
+        yield "a text of Python 2", protocol(2, items((short("a"), one.replace(b"B" + data, b"T" + data))))
 
 
 def pickle_rows():
@@ -150,19 +158,22 @@ def pickle_rows():
 
 def joblib_rows():
     """Arrays whose bytes follow the object: opcodes for pickle, numbers for joblib."""
-    harmless = [numbers(1), b".....  ......  .", b"}q\1.}q\1.}q\1.}q\1.", b"0" * 16, b"\x80\2N.\x80\2N.\x80\2N.\x80\2N.", b"b" * 16, b"NN\x86NN\x86NN\x86NN\x86N..."]
+    harmless = [numbers(1), b".....  ......  .", b"}q\1.}q\1.}q\1.}q\1.", b"0" * 16, b"\x80\2N.\x80\2N.\x80\2N.\x80\2N.",
+                b"b" * 16, b"NN\x86NN\x86NN\x86NN\x86N..."]
     for seed in range(3):
         yield honest("joblib", protocol(3, items((short("a"), pickles.joblib_array("f4", (COUNT,), numbers(seed))))))
-        for data in harmless:
-            for padding in (0, 1, 5, 11, 15, 16, 31, 255):
-                yield Row("joblib", "bytes that are opcodes", protocol(3, items((short("a"), pickles.joblib_array("f4", (COUNT,), data, padding) if padding < 32 else
-                                                                       pickles.joblib_array("f4", (COUNT,), data, 255)), (short("b"), pickles.joblib_array("f4", (COUNT,), numbers(seed))))))
-        pair = ((short("a"), pickles.joblib_array("f4", (COUNT,), numbers(seed))), (short("a"), pickles.joblib_array("f4", (COUNT,), numbers(seed + 1))))
+        for data, padding in itertools.product(harmless, (0, 1, 5, 11, 15, 16, 31, 255)):
+            odd, plain = (pickles.joblib_array("f4", (COUNT,), *each) for each in ((data, padding), (numbers(seed),)))
+            yield Row("joblib", "bytes that are opcodes", protocol(3, items((short("a"), odd), (short("b"), plain))))
+        pair = ((short("a"), pickles.joblib_array("f4", (COUNT,), numbers(seed))),
+                (short("a"), pickles.joblib_array("f4", (COUNT,), numbers(seed + 1))))
         yield Row("joblib", "a key twice", protocol(3, items(*pair)))
         yield Row("joblib", "bytes behind the end", protocol(3, items(pair[0])) + protocol(3, items(pair[1])))
         wrapped = pickles.joblib_array("f4", (COUNT,), numbers(seed))
-        for old, new in ((b"allow_mmap\x88", b"allow_mmap\x89"), (b"C", b"F"), (pickles.text("order") + pickles.text("C"), pickles.text("order") + pickles.text("F")),
+        for old, new in ((b"allow_mmap\x88", b"allow_mmap\x89"), (b"C", b"F"),
+                         (pickles.text("order") + pickles.text("C"), pickles.text("order") + pickles.text("F")),
                          (pickles.integer(16) + b"ub", pickles.integer(16) + b"uub")):
             yield Row("joblib", "an array in another way", protocol(3, items((short("a"), wrapped.replace(old, new, 1)))))
         for shape in ((2, 2), (4, 1), (2,), (5,), (0,), ()):
-            yield Row("joblib", "a shape", protocol(3, items((short("a"), pickles.joblib_array("f4", shape, numbers(seed))), (short("b"), wrapped))))
+            yield Row("joblib", "a shape", protocol(3, items((short("a"), pickles.joblib_array("f4", shape, numbers(seed))),
+                                                             (short("b"), wrapped))))

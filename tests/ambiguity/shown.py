@@ -60,7 +60,8 @@ class Shown:
     def value(self, model, suffix, entry):
         if suffix not in OF_NUMPY:
             return tuple(entry["shape"]), self.get(*model, "tensors", *entry["path"].split("/"))
-        return loaders.of_array(numpy.load(io.BytesIO(self.get(*model, "npy", *f"{entry['path']}.npy".split("/"))), allow_pickle=False))
+        return loaders.of_array(numpy.load(io.BytesIO(self.get(*model, "npy", *f"{entry['path']}.npy".split("/"))),
+                                           allow_pickle=False))
 
     def files(self, model, folder=()):
         found, refused = [], []

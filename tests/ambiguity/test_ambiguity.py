@@ -1,7 +1,8 @@
 """Files that readers may take in two ways: weightfs shows what the loader of the format reads, or refuses the file.
 
-Each file is made by a rule (zips.py, arrays.py, …), is read by the loader (loaders.py), and is compared with what weightfs shows. A
-loader that Debian has and this machine lacks is one skipped test; its rules are still compared.
+Each file is made by a rule (zips.py, arrays.py and others), is read by the loader (loaders.py), and is compared with what weightfs
+shows. A loader of Debian that this machine lacks is a skipped test; for joblib and ONNX the rules of the format are compared
+nevertheless. ONLY=SUFFIX tests one format.
 """
 import collections
 import os
@@ -21,9 +22,10 @@ import shown  # noqa: E402
 import tars  # noqa: E402
 import zips  # noqa: E402
 
-GENERATORS = (zips.plain, zips.npz, zips.torch, arrays.npy_variants, arrays.safetensors_variants, arrays.torch_legacy, opcodes.pickle_rows,
-              opcodes.joblib_rows, ggufs.rows, onnxs.rows, tars.rows, hdf5s.rows)
+GENERATORS = (zips.plain, zips.npz, zips.torch, arrays.npy_variants, arrays.safetensors_variants, arrays.torch_legacy,
+              opcodes.pickle_rows, opcodes.joblib_rows, ggufs.rows, onnxs.rows, tars.rows, hdf5s.rows)
 MIN_FILES = 2000
+MIN_EQUAL = 50  # of each format: files that are read and shown
 
 
 def all_rows():
@@ -35,33 +37,88 @@ def all_rows():
             yield row
 
 
-def difference(server, model, row, path):
-    """What is wrong; None if weightfs shows what each loader reads, or one of them refuses the file."""
-    loaded = []
+def loaded_by_each(row, path):
+    """What each loader reads that does not refuse the file."""
+    out = []
     for load in loaders.LOADERS[row.suffix]:
         try:
-            loaded.append(collections.Counter(load(path)))
-        except Exception as error:  # whatever the loader does not read
+            out.append(collections.Counter(load(path)))
+        except Exception:  # whatever the loader does not read
             if row.is_honest:
-                return f"{load.__name__} refuses it: {error!r}"
-    read = server.files if row.suffix in shown.OF_FILES else lambda model: server.tensors(model, row.suffix)
+                raise
+    return out
+
+
+def compared(server, model, row, path):
+    """"equal", "refused here", "refused by the loader", or what is wrong."""
+    loaded = loaded_by_each(row, path)
+    if not loaded:
+        return "refused by the loader"
     try:
-        found, refused = read(model) if loaded else ([], [])
+        found, refused = server.files(model) if row.suffix in shown.OF_FILES else server.tensors(model, row.suffix)
     except shown.Failed as error:
-        return f"refused: {error}" if row.is_honest else None
+        return f"refused: {error}" if row.is_honest else "refused here"
+    found = collections.Counter(found)
     for expected in loaded:
-        more, lacks = collections.Counter(found) - expected, expected - collections.Counter(found)
-        names = {name for name, _ in expected}
-        if any(name in names or all((name, value) not in other for other in loaded) for name, value in more):
+        more, names = found - expected, {name for name, _ in expected}
+        if any(name in names or all(each not in other for other in loaded) for each in more for name in each[:1]):
             return f"shows {brief(more)}, and the loader reads {brief(expected)}"
-        others = [{name for name, _ in other} for other in loaded]
-        lacks = {(name, value) for name, value in lacks if all(name in names for names in others)}
-        is_told = all(name in refused for name, _ in lacks) or server.is_incomplete(model)
-        if lacks and (row.is_honest or not is_told):
-            return f"lacks {brief(lacks)}"
-    return None
+    lacks = [each for expected in loaded for each in expected - found]
+    lacks = [(name, value) for name, value in lacks if all(name in (each for each, _ in other) for other in loaded)]
+    if not lacks:
+        return "equal"
+    is_told = not row.is_honest and (all(name in refused for name, _ in lacks) or server.is_incomplete(model))
+    return "refused here" if is_told else f"lacks {brief(lacks)}"
 
 
 def brief(values):
     """Names and the last bytes of their values."""
-    return {name: value[-8:].hex() if isinstance(value, bytes) else (*value[:-1], value[-1][-8:]) for name, value in list(values)[:4]}
+    pairs = list(values)[:4]
+    return {name: value[-8:].hex() if isinstance(value, bytes) else (*value[:-1], value[-1][-8:]) for name, value in pairs}
+
+
+class Ambiguity(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="weightfs-ambiguity-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.rows = collections.defaultdict(list)
+        for row in all_rows():
+            if os.environ.get("ONLY", row.suffix) != row.suffix:
+                continue
+            name = f"{len(cls.rows[row.suffix]):04}.{row.suffix}"
+            cls.rows[row.suffix].append((row, name))
+            os.makedirs(os.path.join(cls.folder, "models", row.suffix), exist_ok=True)
+            with open(os.path.join(cls.folder, "models", row.suffix, name), "wb") as file:
+                file.write(row.data)
+        cls.server = shown.Shown(os.path.join(cls.folder, "models"), os.path.join(cls.folder, "cache"))
+        cls.addClassCleanup(cls.server.close)
+
+    def test_there_are_many_files(self):
+        self.assertGreaterEqual(sum(map(len, self.rows.values())), MIN_FILES)
+
+    def check(self, suffix):
+        if not loaders.LOADERS[suffix]:
+            self.skipTest(f"no loader of .{suffix} here")
+        counts, wrong = collections.Counter(), []
+        for row, name in self.rows[suffix]:
+            outcome = compared(self.server, (suffix, name), row, os.path.join(self.folder, "models", suffix, name))
+            counts[outcome.partition(" ")[0]] += 1
+            if outcome not in ("equal", "refused here", "refused by the loader"):
+                wrong.append(f"{name}, {row.kind}: {outcome}")
+        self.assertEqual(wrong, [], f"{len(wrong)} of {len(self.rows[suffix])}: {counts}")
+        self.assertGreaterEqual(counts["equal"], MIN_EQUAL, counts)
+
+
+def test_of(suffix):
+    return lambda self: self.check(suffix)
+
+
+def skip_of(package):
+    return lambda self: self.skipTest(f"{package} is not installed")
+
+
+for each in loaders.LOADERS:
+    setattr(Ambiguity, f"test_{each}", test_of(each))
+for each in loaders.MISSING:
+    setattr(Ambiguity, f"test_{each.replace('-', '_')}", skip_of(each))

@@ -99,7 +99,8 @@ def names_twice(name, one, two, other):
 def names_alike(name, one, two, other):
     """Names that are one path, or one name in other letters."""
     alike = (b"./" + name, b"/" + name, b"//" + name, b"x/../" + name, b"../" + name, name.upper(), b"./" + name.upper(),
-             name[:2] + name[2:].upper(), name[:-1] + name[-1:].upper(), name.replace(b"/", b"//"), name.replace(b"/", b"/./"), name.replace(b"/", b"\\"), name + b" ", name + b".")
+             name[:2] + name[2:].upper(), name[:-1] + name[-1:].upper(), name.replace(b"/", b"//"), name.replace(b"/", b"/./"),
+             name.replace(b"/", b"\\"), name + b" ", name + b".")
     for like in alike:
         if like == name:
             continue
@@ -111,7 +112,8 @@ def names_alike(name, one, two, other):
     composed, apart = "é".encode(), "e\u0301".encode()
     for flags in (0, UTF8):
         fields = dict(flags=flags)
-        pair = [Member(name[:1] + part + name[1:], data, local=fields, central=fields) for part, data in ((composed, one), (apart, two))]
+        pair = [Member(name[:1] + part + name[1:], data, local=fields, central=fields) for part,
+                data in ((composed, one), (apart, two))]
         yield "names equal in Unicode", zipped(pair + [*other])
         yield "names equal in Unicode, reversed", zipped(pair[::-1] + [*other])
 
@@ -129,16 +131,23 @@ def directories(name, one, two, other):
 def contradictions(name, one, two, other):
     """Fields of the local header that are not those of the directory, and odd extra fields."""
     n = len(one)
-    locals_ = (dict(name=name[:-1] + b"_"), dict(name=name + b"x"), dict(name=b""), dict(size=n - 1), dict(stored=n - 1), dict(stored=0, size=0),
-               dict(crc=1), dict(method=DEFLATE), dict(method=99), dict(flags=ENCRYPTED), dict(flags=DESCRIPTOR, stored=0, size=0, crc=0),
-               dict(extra=b"FB\4\0ZZZZ"), dict(extra=b"FB\xff\0Z"), dict(extra=zip64_extra(n, n)), dict(size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=zip64_extra(n, n)),
+    locals_ = (dict(name=name[:-1] + b"_"), dict(name=name + b"x"), dict(name=b""), dict(size=n - 1), dict(stored=n - 1),
+               dict(stored=0, size=0),
+               dict(crc=1), dict(method=DEFLATE), dict(method=99), dict(flags=ENCRYPTED),
+               dict(flags=DESCRIPTOR, stored=0, size=0, crc=0),
+               dict(extra=b"FB\4\0ZZZZ"), dict(extra=b"FB\xff\0Z"), dict(extra=zip64_extra(n, n)),
+               dict(size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=zip64_extra(n, n)),
                dict(extra=unicode_path(b"other.npy", name)))
     centrals = (dict(flags=ENCRYPTED), dict(flags=UTF8), dict(extra=zip64_extra(n, n)), dict(extra=zip64_extra(n - 1, n - 1)),
                 dict(size=0xFFFFFFFF, extra=zip64_extra(n)), dict(size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=zip64_extra(n, n)),
-                dict(size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=zip64_extra(n)), dict(extra=zip64_extra(n, n, 0)), dict(at=0xFFFFFFFF, extra=zip64_extra(0)),
-                dict(size=0xFFFFFFFF, extra=zip64_extra(n - 8)), dict(extra=zip64_extra(5) + zip64_extra(n)), dict(size=0xFFFFFFFF, extra=zip64_extra(n) + zip64_extra(n - 8)),
-                dict(crc=1), dict(size=n - 1, stored=n - 1), dict(size=n + 1, stored=n + 1), dict(size=n - 1), dict(stored=n - 1), dict(method=DEFLATE), dict(method=99),
-                dict(attributes=UNIX_LINK), dict(attributes=0x10), dict(attributes=0o040755 << 16), dict(comment=b"PK\5\6"), dict(extra=b"xx\xff\xff"))
+                dict(size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=zip64_extra(n)), dict(extra=zip64_extra(n, n, 0)),
+                dict(at=0xFFFFFFFF, extra=zip64_extra(0)),
+                dict(size=0xFFFFFFFF, extra=zip64_extra(n - 8)), dict(extra=zip64_extra(5) + zip64_extra(n)),
+                dict(size=0xFFFFFFFF, extra=zip64_extra(n) + zip64_extra(n - 8)),
+                dict(crc=1), dict(size=n - 1, stored=n - 1), dict(size=n + 1, stored=n + 1), dict(size=n - 1), dict(stored=n - 1),
+                dict(method=DEFLATE), dict(method=99),
+                dict(attributes=UNIX_LINK), dict(attributes=0x10), dict(attributes=0o040755 << 16), dict(comment=b"PK\5\6"),
+                dict(extra=b"xx\xff\xff"))
     for fields, method in itertools.product(locals_, (STORED, DEFLATE)):
         yield f"local header: {sorted(fields)}", zipped([Member(name, one, method, local=fields), *other])
         yield f"local header, second: {sorted(fields)}", zipped([*other, Member(name, one, method, local=fields)])
@@ -158,7 +167,8 @@ def contradictions(name, one, two, other):
 def streams(name, one, two, other):
     """Compressed bytes with more behind them, or of another length."""
     packed = deflated(one)
-    for bytes_ in (packed + b"x", packed + deflated(two), packed[:-1], packed[:len(packed) // 2], deflated(one + two), deflated(one[:-1])):
+    for bytes_ in (packed + b"x", packed + deflated(two), packed[:-1], packed[:len(packed) // 2], deflated(one + two),
+                   deflated(one[:-1])):
         yield "a stream of another length", zipped([Member(name, one, DEFLATE, packed=bytes_), *other])
         yield "a stream of another length, last", zipped([*other, Member(name, one, DEFLATE, packed=bytes_)])
     yield "bytes behind a member", zipped([Member(name, one, behind=two), *other])
@@ -172,7 +182,8 @@ def overlaps(name, one, two, other):
         at = dict(at=0)
         yield "members that are one", zipped([Member(name, one, method), Member(alias, one, method, central=at), *other])
         yield "a member in another", zipped([Member(name, one + local_header(Member(b"in", two).fields({}, 0)[0]) + two), *other])
-        yield "a record at the bytes of another", zipped([Member(name, one, method), Member(alias, two, method, central=at), *other])
+        yield "a record at the bytes of another", zipped([Member(name, one, method), Member(alias, two, method, central=at),
+                                                          *other])
         inner = local_header(Member(alias, two).fields({}, 0)[0]) + two
         head = 30 + len(name)
         whole = one + inner
