@@ -16,7 +16,6 @@
 
 #include "base/text.h"
 #include "formats/archive/archive.h"
-#include "formats/archive/tar_names.h"
 #include "formats/archive/tar_sparse.h"
 #include "formats/codec/codec_meter.h"
 #include "formats/grouped.h"

@@ -1,7 +1,8 @@
-// Internals that tar.cc, the only user of libarchive, and tar_head.cc, which detects tars, share.
+// Internals that tar.cc, the only user of libarchive, tar_head.cc, which detects tars, and tar_names.cc share.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,5 +44,16 @@ Result<StreamPtr> lz4_stream(SourcePtr compressed);
 
 /// The first kBlock bytes of a stream, or all if it has less.
 Result<std::string> first_block(Stream& stream);
+
+/// What the headers of one member say in two ways, so that libarchive, GNU tar and Python's tarfile read different
+/// members; nothing if they do not. `headers`: the blocks of all its headers, from the first extended one on.
+std::optional<std::string> contradiction(std::string_view headers);
+
+/// Whether the last of these headers is one of GNU tar with times where ustar has a part of the name, which tarfile
+/// takes for it.
+bool has_times_as_name(std::string_view headers);
+
+/// The path without `..`, if it stays inside; nothing otherwise, or if it has none.
+std::optional<std::string> without_dots(std::string_view path);
 
 }  // namespace weightfs::archive::tar

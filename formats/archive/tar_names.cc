@@ -1,5 +1,4 @@
-#include "formats/archive/tar_names.h"
-
+// Contradictions in the headers of a tar.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -148,14 +147,16 @@ class ZipCheckpoint {
 
 int in_lower_case(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : static_cast<uint8_t>(c); }
 
-// A name that several members have if the case of letters does not count; empty if there is none.
+// A name that several members have if the case of letters does not count; empty if there is none. Of modules of Python
+// honest archives have some.
 std::string name_in_any_case(const archive::Archive& archive) {
   const auto& parts = archive.parts;
   const auto compare = [&](uint32_t a, uint32_t b) {
     return std::ranges::lexicographical_compare(parts[a].path, parts[b].path, {}, in_lower_case, in_lower_case);
   };
-  std::vector<uint32_t> places(parts.size());
-  std::iota(places.begin(), places.end(), 0U);
+  std::vector<uint32_t> places;
+  for (uint32_t i = 0; i < parts.size(); ++i)
+    if (!parts[i].path.ends_with(".py")) places.push_back(i);
   std::sort(places.begin(), places.end(), compare);
   for (size_t i = 1; i < places.size(); ++i)
     if (!compare(places[i - 1], places[i])) return parts[places[i]].path;
@@ -193,8 +194,8 @@ Result<bool> is_unpacked_pytorch(const SourcePtr& entry) {
 }
 
 Result<Model> read_pytorch(archive::Archive archive, const Container& container) {
-  TRY_VOID(pytorch::check_names(archive));
   const bool is_unpacked = container.name == pytorch::kEntry && archive.find(pytorch::kEntry) != nullptr;
+  if (!is_unpacked) TRY_VOID(pytorch::check_names(archive));
   const auto root = is_unpacked ? std::optional<std::string>("") : pytorch::root_of(archive);
   const auto package = root ? std::nullopt : pytorch::package_root(archive);
   if (!root && !package) return failure(Code::unsupported, "no data.pkl in a directory of the archive");

@@ -105,7 +105,7 @@ NUMPY = {
 
 
 class Unpickler(pickle.Unpickler):
-    """Of arrays and containers only."""
+    """Makes arrays and containers only."""
 
     def find_class(self, module, name):
         if (module, name) not in NUMPY:

@@ -52,6 +52,30 @@ TEST(Tar, ReadsEveryDialect) {
               ElementsAre("v7 = 1", "gnu = 2", "some/where/posix = 3", "contiguous = 4"));
 }
 
+TEST(Tar, FilesThatSomeProgramsWriteThroughLinksAreRefused) {
+  const auto is_refused = testing::HasSubstr("programs differ in what they write");
+  EXPECT_THAT(error_of(TarBuilder().file("b", "1").link("a", "b").file("a", "2").build()), is_refused);
+  EXPECT_THAT(error_of(TarBuilder().file("b", "1").hard_link("a", "b").file("a", "2").build()), is_refused);
+  EXPECT_THAT(error_of(TarBuilder().file("b", "1").hard_link("a", "b").file("b", "2").build()), is_refused);
+  EXPECT_THAT(error_of(TarBuilder().file("b", "1").link("d", ".").file("d/b", "2").build()), is_refused);
+  EXPECT_THAT(listing_of(TarBuilder().file("b", "1").file("b", "2").hard_link("a", "b").build()),
+              ElementsAre("b = 2", "a = 2"));
+}
+
+TEST(Tar, NamesThatProgramsReadDifferentlyAreRefused) {
+  const std::string record = pax_record("path", "b");
+  const TarHeader global{.name = "g", .type = 'g', .size = record.size()};
+  EXPECT_THAT(error_of(TarBuilder().member(global, record).file("a", "1").build()), HasSubstr("a global header"));
+  EXPECT_THAT(error_of(TarBuilder().gnu_long('L', "c").pax(record).file("a", "1").build()),
+              HasSubstr("a name of GNU tar and one of PAX"));
+  EXPECT_THAT(error_of(TarBuilder().member({.name = "a", .size = 1, .magic = kV7, .rest = "d"}, "1").build()),
+              HasSubstr("a header of the old format with a part of a name"));
+  EXPECT_THAT(error_of(TarBuilder().file("a", "1").file("d/../a", "2").build()), HasSubstr("are one file"));
+  const TarHeader with_times{.name = "a", .size = 1, .magic = kGnu, .rest = "14370000000"};
+  EXPECT_THAT(listing_of(TarBuilder().member(with_times, "1").build()), ElementsAre("a = 1"));
+  EXPECT_THAT(error_of(TarBuilder().file("a", "2").member(with_times, "1").build()), HasSubstr("times of GNU tar"));
+}
+
 TEST(Tar, ReadsLongNamesOfGnuAndPax) {
   const std::string deep = fmt::format("{}/{}", std::string(200, 'a'), std::string(300, 'b'));
   EXPECT_THAT(listing_of(TarBuilder()

@@ -413,6 +413,25 @@ TEST(Zip, LastOfDuplicateMembersIsShown) {
   EXPECT_EQ(archive.repeated, "a");
 }
 
+TEST(Zip, NamesThatProgramsReadDifferentlyAreRefused) {
+  ZipBuilder zero, dots;
+  zero.stored("a\0b"s, "1");
+  EXPECT_THAT(error_of(zero.build()).message, HasSubstr("a name with a zero byte"));
+  dots.stored("./a", "1");
+  EXPECT_THAT(listing(members(dots.build())), ElementsAre("a: 1"));
+  dots.stored("a", "2");
+  EXPECT_THAT(error_of(dots.build()).message, HasSubstr("several members have the path \"a\" under different names"));
+  EXPECT_EQ(error_of(dots.build()).code, Code::corrupt);
+}
+
+TEST(Zip, DirectoryWithBytesMakesItIncomplete) {
+  ZipBuilder zip;
+  zip.stored("a.npy/", "bytes");
+  zip.stored("b/", "");
+  EXPECT_THAT(warnings(members(zip.build())),
+              ElementsAre("member \"a.npy/\": a directory with 5 bytes: some programs read it as a file"));
+}
+
 TEST(Zip, UnreadableMemberIsListedWithWarning) {
   ZipBuilder zip;
   zip.packed("bzip2", 12, "packed", "bytes");

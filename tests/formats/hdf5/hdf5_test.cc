@@ -105,6 +105,16 @@ TEST(Hdf5, DatasetThatWasNeverWrittenHasItsFillValue) {
             "fillfill");
 }
 
+TEST(Hdf5, LinksThatProgramsFollowDifferentlyAreRefused) {
+  for (const std::string name : {"a", "b/c", ".", ""}) {
+    Hdf5Builder b(3);
+    const uint64_t v = b.dataset(Hdf5Type::f32(), {1}, b.contiguous("abcd"));
+    const uint64_t w = b.dataset(Hdf5Type::f32(), {1}, b.contiguous("efgh"));
+    EXPECT_THAT(h5_error(b.build(b.group({{"a", v}, {name, w}}))),
+                HasSubstr(name == "a" ? "two links are called \"a\"" : "is not a valid name of a link"));
+  }
+}
+
 TEST(Hdf5, HardLinkIsAnotherNameOfADataset) {
   Hdf5Builder b;
   const uint64_t w = b.dataset(Hdf5Type::integer(1), {1}, b.contiguous("w"));

@@ -99,6 +99,15 @@ TEST(PytorchZip, RepeatedNamesAreRefused) {
   }
 }
 
+TEST(PytorchZip, NamesThatDifferInCaseAreRefused) {
+  ZipBuilder zip = small_checkpoint().members("a");
+  zip.stored("a/code/M.py", "class M");
+  zip.stored("a/code/m.py", "class m");
+  EXPECT_THAT(read_well(zip.build()).tensors, SizeIs(4));
+  zip.stored("a/DATA.pkl", "other bytes");
+  EXPECT_THAT(error_of(zip.build()), HasSubstr("PyTorch reads any one of them"));
+}
+
 TEST(PytorchZip, ItsOwnPicklesAreNotNested) {
   ZipBuilder zip = small_checkpoint().members("a");
   zip.stored("a/code/m.py.debug_pkl", PickleBuilder().raw("]").pickle());
