@@ -132,6 +132,10 @@ Result<std::vector<std::string>> files_of_unpacked_carton(const Container& entry
 }
 
 Result<Model> read_carton(archive::Archive archive, const Container& container) {
+  if (!archive.repeated.empty())
+    return failure(Code::corrupt,
+                   fmt::format("several members are called {}: Carton reads the first, zip programs the last",
+                               quoted(archive.repeated)));
   Model model;
   model.format = "carton";
   Warnings warnings;

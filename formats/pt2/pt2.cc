@@ -222,6 +222,7 @@ namespace weightfs {
 Result<bool> matches_pt2(const archive::Archive& archive) { return TRY(pt2::form_of(archive)).has_value(); }
 
 Result<Model> read_pt2(archive::Archive archive, const Container& container) {
+  TRY_VOID(pytorch::check_names(archive));
   auto form = TRY(pt2::form_of(archive));
   if (!form) return failure(Code::unsupported, "no archive_format of torch.export in the archive");
   return pt2::Pt2Reader(std::move(archive), container, std::move(*form)).read();

@@ -163,15 +163,14 @@ std::string name_in_any_case(const archive::Archive& archive) {
   return {};
 }
 
-// PyTorch searches its sorted names, whatever the case of their letters: any one of several members may be found.
-Result<void> check_names(const archive::Archive& archive) {
-  const std::string name = archive.repeated.empty() ? name_in_any_case(archive) : archive.repeated;
+}  // namespace
+
+Result<void> check_names(const archive::Archive& zip) {
+  const std::string name = zip.repeated.empty() ? name_in_any_case(zip) : zip.repeated;
   if (name.empty()) return {};
   return failure(Code::corrupt,
                  fmt::format("several members are called {}: PyTorch reads any one of them", quoted(name)));
 }
-
-}  // namespace
 
 Result<void> add_saved(const Container& zip, const std::string& prefix, std::string_view subject, Contents& out) {
   const archive::Archive archive = TRY(archive::zip_members(zip));

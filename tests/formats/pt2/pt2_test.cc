@@ -60,6 +60,13 @@ TEST(Pt2, ProgramIsMetadata) {
   EXPECT_EQ(fact(model, "byte_order"), R"("little")");
 }
 
+TEST(Pt2, RepeatedNamesAreRefused) {
+  ZipBuilder zip = archive(payload("w", "s", meta(1, "4", "1")), "little");
+  zip.stored("m/data/weights/s", "abcd");
+  zip.stored("m/data/weights/S", "efgh");
+  EXPECT_THAT(read(zip.build()).error().message, HasSubstr("PyTorch reads any one of them"));
+}
+
 TEST(Pt2, ProgramThatIsInvalidLeavesTheWeights) {
   ZipBuilder zip;
   zip.stored("m/archive_format", "pt2\n");
