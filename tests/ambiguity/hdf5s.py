@@ -138,7 +138,7 @@ class File:
 
 
 def rows():
-    for is_new, seed in itertools.product((False, True), range(2)):
+    for is_new, seed in ((False, 0), (True, 1)):
         yield from links(is_new, seed)
         yield from messages(is_new, seed)
         yield from superblocks(is_new, seed)
