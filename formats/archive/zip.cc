@@ -223,6 +223,7 @@ zip_stat_t Zip::stat(uint64_t index) const {
 // A name is UTF-8 if it is valid UTF-8, whatever its flag, else code page 437. libzip's own guess treats control
 // characters as a sign of the latter.
 std::string Zip::name(uint64_t index) const {
+  if (const std::string* const cut = feed_.cut_name(index)) return *cut;
   const char* raw = zip_get_name(zip_.get(), index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW);
   if (raw != nullptr && is_utf8(raw)) return raw;
   const char* guessed = zip_get_name(zip_.get(), index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_GUESS);
@@ -407,7 +408,7 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
   const zip_stat_t stat = zip->stat(index);
   TRY_VOID(builder.charge_member(name));
   if (name.ends_with('/')) {
-    if (stat.size > 0)
+    if (stat.size > 0 && name.find_first_not_of("./") != name.npos)
       builder.warnings().miss_file(Code::corrupt, "member {}: a directory with {}: some programs read it as a file",
                                    quoted(name), counted_bytes(stat.size));
     builder.add_directory(name);

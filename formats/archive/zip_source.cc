@@ -105,16 +105,20 @@ Result<std::string> ZipSource::read_text_at(uint64_t offset, size_t size) {
 
 Result<void> ZipSource::check_names(Budget& budget) {
   constexpr uint64_t kPerStep = 100;  // comparisons in a microsecond
+  constexpr uint64_t kCutName = 100;  // the memory of an entry of cut_names_
+  uint64_t index = 0;
   std::vector<uint32_t> hashes;
   uint64_t converted = 0;
   std::string name, before;
   const auto add = [&](std::string_view record, uint64_t at) -> Result<void> {
     name = TRY(read_text_at(at + kRecord, number_at(record, 28)));
-    if (name.find('\0') != name.npos)
-      return failure(
-          Code::corrupt,
-          fmt::format("zip: a name with a zero byte, {}: programs differ in which name they read", quoted(name)));
-    const std::string extra = TRY(read_text_at(at + kRecord + name.size(), number_at(record, 30)));
+    const uint64_t behind = at + kRecord + name.size();
+    if (const size_t zero = name.find('\0'); zero != name.npos) {
+      TRY_VOID(budget.charge(Cost::kept, kCutName + zero));
+      cut_names_.emplace(index, name.substr(0, zero));
+    }
+    ++index;
+    const std::string extra = TRY(read_text_at(behind, number_at(record, 30)));
     TRY_VOID(check_unicode_path(name, extra));
     if (std::exchange(before, name) == name && !hashes.empty()) return {};
     // libzip hashes what it converts such names to.
@@ -140,6 +144,11 @@ Result<bool> ZipSource::hide_encryption() {
     return {};
   }));
   return !hidden_.empty();
+}
+
+const std::string* ZipSource::cut_name(uint64_t index) const {
+  const auto found = cut_names_.find(index);
+  return found == cut_names_.end() ? nullptr : &found->second;
 }
 
 void ZipSource::directory_is_read() {

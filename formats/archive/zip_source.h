@@ -3,6 +3,7 @@
 
 #include <zip.h>
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +33,9 @@ class ZipSource {
   /// Replaces method 99 by kHiddenMethod: libzip refuses a whole zip if one such member lacks its extra field. Returns
   /// whether there is such a member. Fails as reading fails.
   Result<bool> hide_encryption();
+
+  /// The name of a member as Python reads it, if it has a zero byte, for which libzip puts a space; else null.
+  const std::string* cut_name(uint64_t index) const;
 
   /// Ends the directory phase: members are read from now on.
   void directory_is_read();
@@ -65,8 +69,9 @@ class ZipSource {
   std::optional<uint64_t> first_read_;  // since member_is_opened()
   bool opening_ = true;
   size_t reads_ = 0;
-  std::vector<uint64_t> hidden_;   // offsets of the high bytes of replaced methods; sorted
-  std::vector<std::byte> window_;  // while opening: bytes from window_at_ on
+  std::map<uint64_t, std::string> cut_names_;  // by the index of the member
+  std::vector<uint64_t> hidden_;               // offsets of the high bytes of replaced methods; sorted
+  std::vector<std::byte> window_;              // while opening: bytes from window_at_ on
   uint64_t window_at_ = 0;
   std::optional<Error> error_;
   zip_error_t zip_error_ = {};  // holds codes only: nothing to free
