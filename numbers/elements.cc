@@ -136,6 +136,15 @@ std::vector<ElementRange> Elements::sample(uint64_t row) const {
   return out;
 }
 
+Result<Elements> Elements::loaded() const {
+  Elements out = *this;
+  if (count_ > kBlock) return out;
+  std::string bytes(static_cast<size_t>(count_) * stored_width_, '\0');
+  TRY_VOID(read_bytes(*source_, 0, std::as_writable_bytes(std::span(bytes))));
+  out.source_ = in_memory(std::move(bytes));
+  return out;
+}
+
 Result<void> Elements::read_bytes(const Source& source, uint64_t offset, std::span<std::byte> out) const {
   const size_t got =
       reads_all_ ? TRY(source.read_ahead(offset, out, {0, source.size()})) : TRY(source.read(offset, out));

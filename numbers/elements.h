@@ -72,6 +72,10 @@ class Elements {
     return out;
   }
 
+  /// The same elements, which are read now if they are one block, and else when they are needed: a small tensor that is
+  /// read repeatedly costs its system calls once. Fails as reading the tensor fails.
+  Result<Elements> loaded() const;
+
   /// Copies `out.size()` elements from `first` on, which must exist. Fails as reading the tensor fails.
   Result<void> read(uint64_t first, std::span<double> out) const;
   /// The same, not of doubles.

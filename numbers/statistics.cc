@@ -178,7 +178,8 @@ void set_from_distribution(const Distribution& distribution, double threshold, F
 
 Result<Figures> figures_of(const Elements& all, ShapeView shape, const StatisticsOptions& options,
                            const CountBytes& count_bytes) {
-  const Elements elements = options.sample ? all.for_samples() : all;
+  Elements elements = options.sample ? all.for_samples() : all;
+  if (is_read_twice(elements, options)) elements = TRY(elements.loaded());
   const std::vector<ElementRange> chunks = ranges_of(elements, shape, options);
   Figures out;
   Statistics& statistics = out.statistics;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -375,7 +376,11 @@ class JsonParser {
 
 }  // namespace
 
-std::string json_number(double number) { return nlohmann::json(number).dump(); }
+// What dump() of the library prints, without a document for each number: figures have millions of them.
+std::string json_number(double number) {
+  std::array<char, 64> text;
+  return {text.data(), nlohmann::detail::to_chars(text.data(), text.data() + text.size(), number)};
+}
 
 bool ValueBuilder::unsigned_integer(uint64_t n) {
   return add(n <= INT64_MAX ? Value(static_cast<int64_t>(n)) : Value(n));

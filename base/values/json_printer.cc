@@ -1,7 +1,5 @@
 #include "base/values/json_printer.h"
 
-#include <algorithm>
-
 #include "base/values/rendering.h"
 
 namespace weightfs {
@@ -15,20 +13,7 @@ void JsonPrinter::begin_member(std::string_view key) {
 }
 
 void JsonPrinter::append(const Value& value, int depth) {
-  if (is_line()) {
-    text_ += to_json_line(value);
-    return;
-  }
-  // A string of JSON has no newline.
-  const std::string text = to_json_nested(value, depth);
-  const std::string line_start = "\n" + std::string(2 * static_cast<size_t>(depth), ' ');
-  for (size_t begin = 0;;) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    text_.append(text, begin, end - begin);
-    if (end == text.size()) return;
-    text_ += line_start;
-    begin = end + 1;
-  }
+  text_ += is_line() ? to_json_line(value) : to_json_nested(value, depth);
 }
 
 void JsonPrinter::flush() {

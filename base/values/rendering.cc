@@ -47,8 +47,9 @@ void write_json_string(Out& out, std::string_view text) {
 // Writes a Value without recursion: a Value may be as deep as a reader allows.
 class JsonWriter {
  public:
-  /// Containers at a depth below `indented` have a line for each value.
-  JsonWriter(TextSink& out, int indented) : out_(out), indented_(indented) {}
+  /// Containers at a depth below `indented` have a line for each value. The value is in `outer` containers, which are
+  /// written elsewhere.
+  JsonWriter(TextSink& out, int indented, int outer = 0) : out_(out), indented_(indented), outer_(outer) {}
 
   void write(const Value& value) {
     begin(value);
@@ -122,14 +123,15 @@ class JsonWriter {
     std::visit(Visit{out_}, value);
   }
 
-  int depth() const { return static_cast<int>(open_.size()); }
+  int depth() const { return outer_ + static_cast<int>(open_.size()); }
   void new_line() {
     out_.append(1, '\n');
-    out_.append(2 * open_.size(), ' ');
+    out_.append(2 * static_cast<size_t>(depth()), ' ');
   }
 
   TextSink& out_;
   int indented_;
+  int outer_;
   std::vector<Open> open_;
 };
 
@@ -210,7 +212,7 @@ SourcePtr charged_text(std::string text, BudgetPtr budget) {
 std::string to_json(const Value& value) { return rendered(page_of(value)); }
 
 std::string to_json_nested(const Value& value, int depth) {
-  return rendered([&](TextSink& out) { JsonWriter(out, kMaxIndent - depth).write(value); });
+  return rendered([&](TextSink& out) { JsonWriter(out, kMaxIndent, depth).write(value); });
 }
 
 Result<std::string> to_json(const Value& value, Budget& budget) { return rendered(budget, page_of(value)); }

@@ -99,8 +99,7 @@ std::string rendered(const Write& write) {
 /// bytes.
 SourcePtr charged_text(std::string text, BudgetPtr budget);
 
-/// A value of a document, `depth` levels below it, as to_json() of the document has it, but for the indentation of its
-/// lines, and without a newline at the end.
+/// A value of a document, `depth` levels below it, as to_json() of the document has it, without a newline at the end.
 std::string to_json_nested(const Value& value, int depth);
 
 /// Appends `text` as a JSON string, as append_json_string() of value.h does.
