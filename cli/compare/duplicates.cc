@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/cancel.h"
+#include "base/cancellable_sort.h"
 
 namespace weightfs::compare {
 namespace {
@@ -41,7 +42,7 @@ class DuplicateFinder {
 
   Result<Duplicates> run() {
     std::vector<Storage*> unknown;
-    const auto all = storages();
+    const auto all = TRY(storages());
     std::map<TypeAndSize, std::vector<Storage*>> begin_alike;
     for (const auto& [type, storages] : all) {
       std::vector<Storage*> without_digest;
@@ -56,7 +57,7 @@ class DuplicateFinder {
       unknown.insert(unknown.end(), alike.begin(), alike.end());
     }
     TRY_VOID(hash(unknown));
-    collect(all);
+    TRY_VOID(collect(all));
     return std::move(out_);
   }
 
@@ -66,10 +67,11 @@ class DuplicateFinder {
   TensorView tensor_at(const TensorPlace& place) const { return models_[place.model]->tensors[place.index]; }
 
   // The storages of the types and sizes that two tensors or more have.
-  Storages storages() const {
+  Result<Storages> storages() const {
     std::map<TypeAndSize, std::vector<TensorPlace>> places;
     for (size_t m = 0; m < models_.size(); ++m) {
       for (size_t i = 0; i < models_[m]->tensors.size(); ++i) {
+        if (is_cancelled()) return cancelled();
         const TensorView tensor = models_[m]->tensors[i];
         if (tensor.nbytes() == 0 || tensor.source.refused()) continue;
         const bool is_known = tensor.dtype->block_bytes != 0;
@@ -81,6 +83,7 @@ class DuplicateFinder {
       if (found.size() < 2) continue;
       std::map<std::string, Storage*> by_range;
       for (const TensorPlace& place : found) {
+        if (is_cancelled()) return cancelled();
         Storage*& storage = by_range[storage_of(tensor_at(place).source)];
         if (storage == nullptr) storage = out[type].emplace_back(std::make_unique<Storage>()).get();
         storage->tensors.push_back(place);
@@ -106,8 +109,10 @@ class DuplicateFinder {
       return {};
     }));
     std::map<Digest, std::vector<Storage*>> alike;
-    for (size_t i = 0; i < storages.size(); ++i)
+    for (size_t i = 0; i < storages.size(); ++i) {
+      if (is_cancelled()) return cancelled();
       if (beginnings[i]) alike[*beginnings[i]].push_back(storages[i]);
+    }
     std::vector<Storage*> out;
     for (const auto& [beginning, same] : alike)
       if (same.size() > 1 || same.front()->tensors.size() > 1) out.insert(out.end(), same.begin(), same.end());
@@ -131,10 +136,11 @@ class DuplicateFinder {
     });
   }
 
-  void collect(const Storages& all) {
+  Result<void> collect(const Storages& all) {
     for (const auto& [type, storages] : all) {
       std::map<Digest, EqualTensors> equal;
       for (const auto& storage : storages) {
+        if (is_cancelled()) return cancelled();
         if (storage->error)
           for (const TensorPlace& place : storage->tensors) out_.unreadable.push_back({place, *storage->error});
         if (!storage->digest) continue;
@@ -150,12 +156,12 @@ class DuplicateFinder {
     const auto place_less = [](const TensorPlace& x, const TensorPlace& y) {
       return std::tie(x.model, x.index) < std::tie(y.model, y.index);
     };
-    for (EqualTensors& group : out_.groups) std::sort(group.tensors.begin(), group.tensors.end(), place_less);
-    std::sort(out_.groups.begin(), out_.groups.end(), [&](const EqualTensors& x, const EqualTensors& y) {
+    for (EqualTensors& group : out_.groups) TRY_VOID(sort_cancellably(group.tensors, place_less));
+    TRY_VOID(sort_cancellably(out_.groups, [&](const EqualTensors& x, const EqualTensors& y) {
       return x.cost() != y.cost() ? x.cost() > y.cost() : place_less(x.tensors.front(), y.tensors.front());
-    });
-    std::sort(out_.unreadable.begin(), out_.unreadable.end(),
-              [&](const auto& x, const auto& y) { return place_less(x.place, y.place); });
+    }));
+    return sort_cancellably(out_.unreadable,
+                            [&](const auto& x, const auto& y) { return place_less(x.place, y.place); });
   }
 
   const std::span<const ModelPtr> models_;

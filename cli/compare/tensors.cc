@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/cancel.h"
+#include "base/cancellable_sort.h"
 #include "cli/compare/select_tensors.h"
 
 namespace weightfs::compare {
@@ -29,14 +30,14 @@ bool name_less(const NameKey& x, const NameKey& y) {
   return std::tie(x.scope, x.name, x.index) < std::tie(y.scope, y.name, y.index);
 }
 
-std::vector<NameKey> sorted_names(const Model& model) {
+Result<std::vector<NameKey>> sorted_names(const Model& model) {
   std::vector<NameKey> keys;
   keys.reserve(model.tensors.size());
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorView tensor = model.tensors[i];
     keys.push_back({tensor.scope, tensor.name, i});
   }
-  std::sort(keys.begin(), keys.end(), name_less);
+  TRY_VOID(sort_cancellably(keys, name_less));
   return keys;
 }
 
@@ -70,7 +71,7 @@ class TensorComparer {
   TensorComparer(const Model& a, const Model& b, const CompareOptions& options) : a_(a), b_(b), options_(options) {}
 
   Result<TensorComparison> run() {
-    match_names();
+    TRY_VOID(match_names());
     TRY_VOID(compare_bytes());
     TRY_VOID(find_renamed());
     if (options_.deviation) TRY_VOID(compute_deviations());
@@ -79,9 +80,9 @@ class TensorComparer {
   }
 
  private:
-  void match_names() {
-    const auto names_a = sorted_names(a_);
-    const auto names_b = sorted_names(b_);
+  Result<void> match_names() {
+    const auto names_a = TRY(sorted_names(a_));
+    const auto names_b = TRY(sorted_names(b_));
     auto x = names_a.begin();
     auto y = names_b.begin();
     while (x != names_a.end() || y != names_b.end()) {
@@ -99,9 +100,9 @@ class TensorComparer {
       if (!is_only_b) ++x;
       if (!is_only_a) ++y;
     }
-    std::sort(out_.missing.begin(), out_.missing.end());
-    std::sort(out_.added.begin(), out_.added.end());
-    std::sort(pairs_.begin(), pairs_.end(), [](const TensorPair& p, const TensorPair& q) { return p.a < q.a; });
+    TRY_VOID(sort_cancellably(out_.missing));
+    TRY_VOID(sort_cancellably(out_.added));
+    return sort_cancellably(pairs_, [](const TensorPair& p, const TensorPair& q) { return p.a < q.a; });
   }
 
   Result<void> compare_bytes() {
@@ -110,6 +111,7 @@ class TensorComparer {
     uint64_t ranges = 0;
     uint64_t total = 0;
     for (const TensorPair& pair : pairs_) {
+      if (is_cancelled()) return cancelled();
       const TensorView a = a_.tensors[pair.a];
       const TensorView b = b_.tensors[pair.b];
       if (a.source.refused()) add_refused(Side::a, pair.a);
@@ -134,15 +136,15 @@ class TensorComparer {
       compare_range(same_type[place], (range - first_ranges[place]) * kRange, differ[place]);
     }));
     for (size_t i = 0; i < same_type.size(); ++i) {
+      if (is_cancelled()) return cancelled();
       if (is_unreadable(same_type[i])) continue;
       if (differ[i])
         out_.changed.push_back({same_type[i], false, {}, {}, {}});
       else
         ++out_.equal;
     }
-    std::sort(out_.changed.begin(), out_.changed.end(),
-              [](const ChangedTensor& x, const ChangedTensor& y) { return x.pair.a < y.pair.a; });
-    return {};
+    return sort_cancellably(out_.changed,
+                            [](const ChangedTensor& x, const ChangedTensor& y) { return x.pair.a < y.pair.a; });
   }
 
   void compare_range(const TensorPair& pair, uint64_t from, std::atomic<bool>& differs) {
@@ -157,31 +159,37 @@ class TensorComparer {
       differs = true;
   }
 
-  Result<void> find_renamed() {
+  struct Hashed {
+    const Model* model;
+    Side side;
+    size_t index;
+    std::optional<Digest> digest;
+  };
+
+  // The tensors without a counterpart for which the other model has one of the same type, shape and size.
+  Result<std::vector<Hashed>> renamed_candidates() {
     std::map<Kind, Candidates> kinds;
-    for (const size_t i : out_.missing)
+    for (const size_t i : out_.missing) {
+      if (is_cancelled()) return cancelled();
       if (can_read(Side::a, i)) kinds[kind_of(a_.tensors[i])].a.push_back(i);
-    for (const size_t i : out_.added)
+    }
+    for (const size_t i : out_.added) {
+      if (is_cancelled()) return cancelled();
       if (can_read(Side::b, i)) kinds[kind_of(b_.tensors[i])].b.push_back(i);
-    struct Hashed {
-      const Model* model;
-      Side side;
-      size_t index;
-      std::optional<Digest> digest;
-    };
+    }
     std::vector<Hashed> hashed;
-    uint64_t total = 0;
-    const auto add = [&](const Model& model, Side side, const std::vector<size_t>& indices) {
-      for (const size_t i : indices) {
-        hashed.push_back({&model, side, i, {}});
-        total += model.tensors.nbytes(i);
-      }
-    };
     for (const auto& [kind, found] : kinds) {
       if (found.a.empty() || found.b.empty()) continue;
-      add(a_, Side::a, found.a);
-      add(b_, Side::b, found.b);
+      for (const size_t i : found.a) hashed.push_back({&a_, Side::a, i, {}});
+      for (const size_t i : found.b) hashed.push_back({&b_, Side::b, i, {}});
     }
+    return hashed;
+  }
+
+  Result<void> find_renamed() {
+    std::vector<Hashed> hashed = TRY(renamed_candidates());
+    uint64_t total = 0;
+    for (const Hashed& one : hashed) total += one.model->tensors.nbytes(one.index);
     begin_phase("hashing", total);
     TRY_VOID(run_parallel(hashed.size(), [&](uint64_t i) {
       Hashed& one = hashed[static_cast<size_t>(i)];
@@ -193,6 +201,7 @@ class TensorComparer {
     }));
     std::map<std::pair<Digest, Kind>, Candidates> equal;
     for (const Hashed& one : hashed) {
+      if (is_cancelled()) return cancelled();
       if (!one.digest) continue;
       Candidates& found = equal[{*one.digest, kind_of(one.model->tensors[one.index])}];
       (one.side == Side::a ? found.a : found.b).push_back(one.index);
@@ -200,8 +209,7 @@ class TensorComparer {
     for (const auto& [key, found] : equal)
       for (size_t i = 0; i < std::min(found.a.size(), found.b.size()); ++i)
         out_.renamed.push_back({found.a[i], found.b[i]});
-    std::sort(out_.renamed.begin(), out_.renamed.end(),
-              [](const TensorPair& p, const TensorPair& q) { return p.a < q.a; });
+    TRY_VOID(sort_cancellably(out_.renamed, [](const TensorPair& p, const TensorPair& q) { return p.a < q.a; }));
     remove_renamed(out_.missing, &TensorPair::a);
     remove_renamed(out_.added, &TensorPair::b);
     return {};
@@ -217,6 +225,7 @@ class TensorComparer {
   Result<void> compute_deviations() {
     FigureCost cost;
     for (ChangedTensor& changed : out_.changed) {
+      if (is_cancelled()) return cancelled();
       const TensorView a = a_.tensors[changed.pair.a];
       const TensorView b = b_.tensors[changed.pair.b];
       const auto of_a = Elements::of(a);
