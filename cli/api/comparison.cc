@@ -21,6 +21,7 @@ namespace {
 Map indices_of(const compare::ContentsComparison& found, const Model& a) {
   Map out;
   const auto add = [&](const compare::TensorPair& pair) {
+    if (is_cancelled()) return;
     out.append(std::string(a.tensors.name(pair.a)), List{pair.a, pair.b});
   };
   for (const compare::ModelComparison& models : found.models) {
@@ -42,7 +43,7 @@ Accepted<Content> compare_models(const Call& call) {
   const compare::Contents contents_b = ACCEPT(accepted(compare::contents_of(b->pointer())));
   const auto found = ACCEPT(accepted(compare::compare_contents(contents_a, contents_b, options)));
   Content content;
-  JsonPrinter out(JsonPrinter::Form::line, [&](std::string_view text) { content.bytes += text; });
+  JsonPrinter out(JsonPrinter::Form::line, [&](std::string_view text) { append(content, text); });
   compare::write_differences(found, has_values, out);
   out.member("indices", indices_of(found, a->model()));
   out.end();
@@ -73,11 +74,11 @@ Accepted<Content> find_equal_tensors(const Call& call) {
   const std::vector<ModelPtr> models = {of->pointer()};
   const auto found = ACCEPT(accepted(compare::find_duplicates(models, processors(kThreads), call.report)));
   Content content;
-  const auto write = [&](std::string_view text) { content.bytes += text; };
+  const auto write = [&](std::string_view text) { append(content, text); };
   uint64_t cost = 0;
   content.bytes = "{\"groups\":[";
   for (const compare::EqualTensors& group : found.groups) {
-    if (&group != &found.groups.front()) content.bytes += ',';
+    if (&group != &found.groups.front()) append(content, ",");
     JsonPrinter out(JsonPrinter::Form::line, write);
     out.member("bytes", group.nbytes);
     out.member("copies", group.copies);
@@ -91,7 +92,7 @@ Accepted<Content> find_equal_tensors(const Call& call) {
     out.end();
     cost += group.cost();
   }
-  content.bytes += fmt::format("],\"cost\":{},\"unreadable\":{}}}", cost, found.unreadable.size());
+  append(content, fmt::format("],\"cost\":{},\"unreadable\":{}}}", cost, found.unreadable.size()));
   return content;
 }
 

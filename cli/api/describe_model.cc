@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "base/cancel.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/api/handlers.h"
@@ -81,6 +82,7 @@ Map bars_of(const OpenModel& of) {
   const TensorList& tensors = of.model().tensors;
   Kinds kinds;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_cancelled()) break;  // nothing is made of them
     const std::string name = of.name(i);
     std::string layer = layer_of(name);
     if (layer.empty() || (layers.size() >= kMaxLayers && !places.contains(layer))) layer = "other";
@@ -149,7 +151,7 @@ bool has_file(const List& files, std::string_view path) {
 
 bool has_experts(const OpenModel& of) {
   const TensorList& tensors = of.model().tensors;
-  for (size_t i = 0; i < tensors.size(); ++i)
+  for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i)
     if (tensors.name(i).find("experts") != std::string_view::npos ||
         tensors.name(i).find("_exps") != std::string_view::npos)
       return true;
@@ -221,6 +223,8 @@ Accepted<Content> describe_model(const Call& call) {
   const bool has_graph = has_file(files, "graph.json");
   std::string sentence;
   for (const std::string& line : info::sentence_of(subject, style)) sentence += plain(line);
+  Map bars = bars_of(*of);
+  if (is_cancelled()) return httpd::refused(503, "cancelled");  // they are not whole
   return json_content(
       map_of({{"path", of->path()},
               {"v", of->version()},
@@ -237,7 +241,7 @@ Accepted<Content> describe_model(const Call& call) {
               {"parameters", summarised.summary.parameters ? Value(*summarised.summary.parameters) : Value()},
               {"has_experts", has_experts(*of)},
               {"has_graph", has_graph},
-              {"bars", bars_of(*of)},
+              {"bars", std::move(bars)},
               {"files", std::move(files)}}));
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/cancel.h"
+#include "base/cancellable_sort.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "cli/compare/select_tensors.h"
@@ -29,28 +30,9 @@ bool has_word(std::string_view text, std::string_view word) {
   return found != text.end();
 }
 
-// Sorts parts and merges them, so that a million names can be cancelled in between. Equal ones keep their order.
-template <class Less>
-Result<void> sort_stably(std::vector<uint32_t>& all, const Less& less) {
-  constexpr ptrdiff_t kPart = 1 << 14;
-  const auto size = static_cast<ptrdiff_t>(all.size());
-  const auto place = [&](ptrdiff_t at) { return all.begin() + std::min(at, size); };
-  for (ptrdiff_t at = 0; at < size; at += kPart) {
-    if (is_cancelled()) return cancelled();
-    std::stable_sort(place(at), place(at + kPart), less);
-  }
-  for (ptrdiff_t width = kPart; width < size; width *= 2) {
-    for (ptrdiff_t at = 0; at + width < size; at += 2 * width) {
-      if (is_cancelled()) return cancelled();
-      std::inplace_merge(place(at), place(at + width), place(at + 2 * width), less);
-    }
-  }
-  return {};
-}
-
 template <class Key>
 Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
-  return sort_stably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
 }
 
 }  // namespace
@@ -116,12 +98,12 @@ Result<void> OpenModel::sort(Order order, std::vector<uint32_t>& all) const {
     case Order::index:
       return {};
     case Order::name:
-      return sort_stably(all, [&](uint32_t a, uint32_t b) { return is_before(tensors.name(a), tensors.name(b)); });
+      return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return is_before(tensors.name(a), tensors.name(b)); });
     case Order::dtype:
       return sort_by(
           all, [&](uint32_t i) { return tensors.dtype(i) == nullptr ? std::string_view() : tensors.dtype(i)->name; });
     case Order::shape:
-      return sort_stably(all, [&](uint32_t a, uint32_t b) {
+      return sort_cancellably(all, [&](uint32_t a, uint32_t b) {
         return std::ranges::lexicographical_compare(tensors.shape(a), tensors.shape(b));
       });
     case Order::parameters:
@@ -164,15 +146,25 @@ Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::
   return last_match_;
 }
 
-std::string OpenModel::file_path(size_t tensor) const {
-  const std::scoped_lock lock(paths_mutex_);
-  if (!paths_) {
-    auto paths = tensor_paths(nullptr, model_->tensors, "", texts_);
-    if (!paths) return {};
-    paths_ = std::move(*paths);
+Result<std::shared_ptr<const OpenModel::FilePaths>> OpenModel::file_paths() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (paths_ != nullptr) return paths_;
   }
-  const auto found = std::ranges::find(*paths_, tensor, &NamedPath::name);
-  return found == paths_->end() ? std::string() : std::string(found->path());
+  auto made = std::make_shared<FilePaths>();
+  // The tree has charged its own ones: these are limited by the same size, but cost the tree nothing.
+  Budget own(model_->budget == nullptr ? UINT64_MAX : model_->budget->container_bytes());
+  made->paths = TRY(tensor_paths(&own, model_->tensors, "", made->texts));
+  const std::scoped_lock lock(mutex_);
+  if (paths_ == nullptr) paths_ = std::move(made);
+  return paths_;
+}
+
+std::string OpenModel::file_path(size_t tensor) const {
+  const auto all = file_paths();
+  if (!all) return {};
+  const auto found = std::ranges::find((*all)->paths, tensor, &NamedPath::name);
+  return found == (*all)->paths.end() ? std::string() : std::string(found->path());
 }
 
 Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v) {

@@ -55,7 +55,13 @@ class OpenModel {
   std::string file_path(size_t tensor) const;
 
  private:
+  struct FilePaths {
+    StringArena texts;
+    std::vector<NamedPath> paths;
+  };
+
   Result<void> sort(Order order, std::vector<uint32_t>& all) const;
+  Result<std::shared_ptr<const FilePaths>> file_paths() const;
 
   const ModelPtr model_;
   const std::string path_;
@@ -63,13 +69,11 @@ class OpenModel {
   uint64_t total_bytes_ = 0;
   mutable std::once_flag is_summarised_;
   mutable summary::Summarised summarised_;
-  mutable std::mutex mutex_;  // guards the next ones; never held during a search
+  mutable std::mutex mutex_;  // guards the next ones; never held while they are computed
   mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
   mutable std::string last_search_;
   mutable std::shared_ptr<const std::vector<char>> last_match_;
-  mutable std::mutex paths_mutex_;  // guards the next ones, while they are made
-  mutable std::optional<std::vector<NamedPath>> paths_;
-  mutable StringArena texts_;
+  mutable std::shared_ptr<const FilePaths> paths_;
 };
 using OpenModelPtr = std::shared_ptr<const OpenModel>;
 

@@ -12,8 +12,8 @@ namespace weightfs::api {
 httpd::Accepted<ContentPtr> Results::share(Content content) {
   const size_t bytes = content.bytes.size();
   if (bytes > kMaxContent)
-    return httpd::refused(422, fmt::format("the result has {}, more than {}; use weightfs on the command line",
-                                           human_size(bytes), human_size(kMaxContent)));
+    return httpd::refused(
+        422, fmt::format("the result has more than {}; use weightfs on the command line", human_size(kMaxContent)));
   make_room(bytes);
   if (*shared_ + bytes > kMaxShared || process_memory_used() > process_memory_limit())
     return httpd::refused(503, "results for other clients use the memory; retry later");

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "fs/http/protocol/message.h"
@@ -54,5 +55,11 @@ class Results {
   // The bytes of all contents that exist: a slow client keeps its own. They may outlive this object.
   std::shared_ptr<std::atomic<size_t>> shared_ = std::make_shared<std::atomic<size_t>>(0);
 };
+
+/// Adds a piece of a content. What follows kMaxContent is left out: Results::share() refuses the content then, and a
+/// result of any size is not in memory before that.
+inline void append(Content& content, std::string_view text) {
+  if (content.bytes.size() <= Results::kMaxContent) content.bytes += text;
+}
 
 }  // namespace weightfs::api

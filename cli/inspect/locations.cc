@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
+#include "base/cancel.h"
 #include "base/digest.h"
 #include "base/files/file_source.h"
 #include "base/files/leaf.h"
@@ -66,9 +68,11 @@ Result<std::vector<std::string>> paths_in(Forest& forest, const std::string& dir
   if (!ino) return tl::unexpected(ino.error());
   const Forest::Listing listed = TRY(forest.list(*ino));
   const Tree& tree = *listed.tree;
-  for (uint32_t i = 0; i < tree.size(); ++i)
+  for (uint32_t i = 0; i < tree.size(); ++i) {
+    if (is_cancelled()) return cancelled();
     if (const Node node = tree.node(i); node.kind == NodeKind::tensor && node.first < count)
       paths[node.first] = tree.path(i);
+  }
   return paths;
 }
 
@@ -103,12 +107,16 @@ Result<std::string> locations_json(Forest& forest, const std::string& path, cons
   const Ino ino = TRY(forest.resolve(below(path, "tensors.json")));
   const SourcePtr index = TRY(forest.open(ino));
   const std::string lines = TRY(read_text(*index, 0, index->size()));
+  // A server is asked for it repeatedly, so it is not charged to the budget of the model, but limited by the same size.
+  Budget budget(model.budget == nullptr ? UINT64_MAX : model.budget->container_bytes());
+  TRY_VOID(budget.charge(Cost::rendered, lines.size()));
   LocalFiles files;
   std::string list;
   // Line i + 1 is that of tensor i, and ends with a brace, and a comma unless it is the last.
   size_t begin = lines.find('\n') + 1;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const size_t end = lines.find('\n', begin);
+    if (is_cancelled()) return cancelled();
+    const size_t end = lines.find('\n', begin), before = list.size();
     const std::string_view line(lines.data() + begin, lines.rfind('}', end) - begin);
     list += list.empty() ? "\n" : ",\n";
     list += line;
@@ -119,6 +127,7 @@ Result<std::string> locations_json(Forest& forest, const std::string& path, cons
       append_json_string(list, fmt::format("{}/{}", kViews[view], views[view][i]));
     }
     list += '}';
+    TRY_VOID(budget.charge(Cost::rendered, list.size() - before));
     begin = end + 1;
   }
   return fmt::format("\"v\": \"{}\", \"local_files\": {}, \"tensor_list\": [{}]", version_of(model), files.json(),
