@@ -61,7 +61,8 @@ FUZZING = 4  # seconds for each target
 # Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
-ALONE = ("test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_memory", "test_numbers_attacks")
+ALONE = ("test_api_attacks", "test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_many_attacks",
+         "test_memory", "test_numbers_attacks")
 
 KNOWN_LEAKS = os.path.join(HOME, "tests", "support", "leaks.txt")
 

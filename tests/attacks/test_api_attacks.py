@@ -13,31 +13,32 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mount"))
-from mounting import LIMIT_S, WEIGHTFS, TestCase, is_sanitized, until  # noqa: E402
+from mounting import LIMIT_S, TestCase, is_sanitized, until  # noqa: E402
 from http_serving import HttpServer  # noqa: E402
 import limits  # noqa: E402
+import many  # noqa: E402
 
 API = "/.weightfs/api/v1/"
-SLOWDOWN = limits.DEBUG_SLOWDOWN if limits.is_debug_build(WEIGHTFS) else 1
-END_S = 2 * (2 if SLOWDOWN > 1 else 1)  # a server ends within this time, whatever it computes
+SLOWDOWN = limits.DEBUG_SLOWDOWN if many.IS_DEBUG else 1
+END_S = 2 * (2 if SLOWDOWN > 1 else 1)  # of processor time, which a server that ends takes, whatever it computes
+END_WALL_S = 8  # a busy machine gives less processor time; responses in progress may take ten seconds
 BEGUN_S = 0.3 * SLOWDOWN
-
-
-def write_tensors(path, count, dtype="U8", width=1):
-    """A safetensors file of `count` tensors of one element, without an object for each."""
-    entries = ",".join(f'"layers.{i % 700}.w{i}":{{"dtype":"{dtype}","shape":[],"data_offsets":[{width * i},{width * (i + 1)}]}}'
-                       for i in range(count))
-    header = ("{" + entries + "}").encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header + bytes(count * width))
-    return path
+EMPTY_MB = 30  # of a server of an empty model
+ENDPOINTS = ("models", "model", "tensors?sort=name&limit=1000", "tensors?sort=shape&order=desc", "tensors?q=w9+layers&limit=1000",
+             "tree?under=layers.", "tree?q=w1", "tensor?t=77", "histogram?t=77", "channels?t=77", "heatmap?t=77",
+             "values?t=77&window=0,1,0,1", "statistics?t=77&mode=exact&scales=1", "overview?metric=rms",
+             "overview?metric=bits&mode=sample", "experts", "duplicates", "index", "deviation?t=77&t2=78")
+PATHS = ("/", "/tensors/", "/tensors/?q=w9", "/?q=zzz", "/nothing-of-this-name", "/metadata.json", "/tensors.json", "/npy/")
 
 
 class Computations(TestCase):
-    def serve(self, count, dtype="U8", width=1):
-        self.server = HttpServer(write_tensors(self.path("m.safetensors"), count, dtype, width), folder=self.path("."))
-        self.addCleanup(self.server.close)
+    def serve(self, count, dtype="U8"):
+        self.start(many.safetensors(self.path("m.safetensors"), count, dtype))
         self.assertEqual(json.loads(self.get("tensors?limit=1"))["total"], count)
+
+    def start(self, source):
+        self.server = HttpServer(source, folder=self.path("."))
+        self.addCleanup(self.server.close)
 
     def get(self, target, status=200):
         response = self.server.get(API + target)
@@ -63,18 +64,25 @@ class Computations(TestCase):
             return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
 
     def assert_idle(self):
-        """The server computes nothing any more."""
+        """The server computes nothing any more, soon: by its processor time, because others use the machine, too."""
+        begun = self.spent()
+
         def is_idle():
             before = self.spent()
             time.sleep(0.3)
             return self.spent() - before < 0.1
         until(is_idle, "the computation goes on")
+        self.assertLess(self.spent() - begun, END_S)
 
     def assert_ends(self):
-        begun = time.monotonic()
+        begun, spent = time.monotonic(), self.spent()
+        before = os.times()
         self.server.process.send_signal(signal.SIGTERM)
         self.server.process.wait(LIMIT_S)
-        self.assertLess(time.monotonic() - begun, END_S)
+        self.assertLess(time.monotonic() - begun, END_WALL_S)
+        after = os.times()
+        ended = after.children_user + after.children_system - before.children_user - before.children_system
+        self.assertLess(ended - spent, END_S)
 
     def check_computation(self, target):
         """A computation of a client that leaves ends, and so does one of a server that ends."""
@@ -82,16 +90,14 @@ class Computations(TestCase):
             client = self.ask(target, accept)
             time.sleep(BEGUN_S)
             client.close()
-            begun = time.monotonic()
             self.assert_idle()
-            self.assertLess(time.monotonic() - begun, END_S, accept)
         clients = [self.ask(target + f"&n={i}", accept) for i in range(4) for accept in ("*/*", "text/event-stream")]
         time.sleep(BEGUN_S)
         self.assert_ends()
         del clients
 
     def test_overview_of_60_000_tensors(self):
-        self.serve(60_000, "F64", 8)
+        self.serve(60_000, "F64")
         begun = self.spent()
         self.get("overview?metric=rms")
         size = limits.bytes_of(self.path("m.safetensors"))
@@ -111,12 +117,10 @@ class Computations(TestCase):
         searches = [self.ask(f"tensors?q={words}x{i}") for i in range(40)]
         begun = time.monotonic()
         self.get("tensors?limit=1")  # not behind the searches
-        self.assertLess(time.monotonic() - begun, END_S)
+        self.assertLess(time.monotonic() - begun, END_WALL_S)
         for search in searches:
             search.close()
-        begun = time.monotonic()
         self.assert_idle()
-        self.assertLess(time.monotonic() - begun, END_S)
         searches = [self.ask(f"{kind}={words}y{i}") for i in range(20)
                     for kind in ("tensors?sort=name&q", "tree?q", "tensors?sort=shape&q")]
         time.sleep(BEGUN_S)
@@ -130,9 +134,7 @@ class Computations(TestCase):
         time.sleep(BEGUN_S)
         for connection in connections:
             connection.close()
-        begun = time.monotonic()
         self.assert_idle()
-        self.assertLess(time.monotonic() - begun, END_S)
         self.assert_ends()
 
     def test_200_clients_that_do_not_read(self):
@@ -149,12 +151,11 @@ class Computations(TestCase):
     def test_comparison_of_100_000_tensors(self):
         os.mkdir(self.path("models"))
         for name, value in (("a", 0), ("b", 1)):
-            write_tensors(self.path("models", f"{name}.safetensors"), 100_000, "F64", 8)
+            many.safetensors(self.path("models", f"{name}.safetensors"), 100_000, "F64")
             with open(self.path("models", f"{name}.safetensors"), "r+b") as file:
                 file.seek(-800_000, os.SEEK_END)
                 file.write(struct.pack("<d", value) * 100_000)
-        self.server = HttpServer(self.path("models"), folder=self.path("."))
-        self.addCleanup(self.server.close)
+        self.start(self.path("models"))
         begun = self.spent()
         compared = self.get("compare?a=a.safetensors&b=b.safetensors&values=1")
         self.assertEqual(compared.count(b'"change":"bytes"'), 100_000)
@@ -163,6 +164,34 @@ class Computations(TestCase):
             self.assertLess(self.peak_mb() * 1e6, limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size + (64 << 20))
             self.assertLess(self.spent() - begun, (1 + limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * 2 * SLOWDOWN)
         self.check_computation("compare?a=b.safetensors&b=a.safetensors&values=1")
+
+    def check_endpoints(self, source):
+        self.start(source)
+        size = limits.bytes_of(source)
+        for target in [API + endpoint for endpoint in ENDPOINTS] + list(PATHS):
+            begun = self.spent()
+            status = self.server.get(target).status
+            self.assertIn(status, (200, 301, 404, 422), target)
+            if not is_sanitized():
+                self.assertLess(self.spent() - begun, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN, target)
+                self.assertLess(self.peak_mb(), (limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size) / 1e6 + EMPTY_MB, target)
+        self.assert_ends()
+
+    def test_every_endpoint_of_100_000_tensors_of_each_width(self):
+        for dtype in many.WIDTHS:
+            with self.subTest(dtype):
+                self.check_endpoints(many.safetensors(self.path(f"{dtype}.safetensors"), many.TENSORS, dtype))
+
+    def test_every_endpoint_of_100_000_tensors_of_one_block(self):
+        for name in many.BLOCKS:
+            with self.subTest(name):
+                self.check_endpoints(many.gguf(self.path(f"{name}.gguf"), many.TENSORS, name))
+
+    def test_every_endpoint_of_a_million_names(self):
+        self.check_endpoints(many.safetensors(self.path("m.safetensors"), many.NAMES))
+
+    def test_every_endpoint_of_1500_trees(self):
+        self.check_endpoints(many.lightgbm(self.path("m.txt")))
 
 
 if __name__ == "__main__":
