@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -74,11 +76,15 @@ class Info {
  private:
   // The object of metadata.json with the members that say where the tensors are.
   void print_with_locations(Forest& forest, const Model& model, const std::string& name) {
-    const auto locations = locations_json(forest, "", model);
-    if (!locations) return fail(name, locations.error());
-    std::string text = to_json(metadata_of(model, name));
-    text.erase(text.rfind('\n', text.rfind('}')));
-    fmt::print("{},\n  {}\n}}\n", text, *locations);
+    std::string text = to_json(metadata_of(model, name));  // printed when the first tensor is found
+    text.replace(text.rfind('\n', text.rfind('}')), text.npos, ",\n  ");
+    const auto print = [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); };
+    const auto written = write_locations(forest, "", model, [&](std::string_view piece) {
+      print(std::exchange(text, ""));
+      print(piece);
+    });
+    if (!written) return fail(name, written.error());
+    print("\n}\n");
   }
 
   void print_directory(Forest& forest, const std::string& name) {

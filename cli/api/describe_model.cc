@@ -247,7 +247,12 @@ Accepted<Content> describe_model(const Call& call) {
 
 Accepted<Content> list_locations(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
-  return Content{.bytes = "{" + ACCEPT(accepted(locations_json(call.forest, of->path(), of->model()))) + "}\n"};
+  Content content{.bytes = "{"};
+  const auto written =
+      write_locations(call.forest, of->path(), of->model(), [&](std::string_view text) { append(content, text); });
+  if (!written) return tl::unexpected(refusal_of(written.error()));
+  append(content, "}\n");
+  return content;
 }
 
 }  // namespace weightfs::api

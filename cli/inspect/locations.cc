@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -60,31 +61,90 @@ class LocalFiles {
   std::vector<std::string> in_order_;
 };
 
-// The path of each tensor's file in a view, by the index of the tensor; empty for those that are not in it.
-Result<std::vector<std::string>> paths_in(Forest& forest, const std::string& directory, size_t count) {
-  std::vector<std::string> paths(count);
-  const auto ino = forest.resolve(directory, Forest::FinalLink::followed);
-  if (!ino && ino.error().code == Code::not_found) return paths;
-  if (!ino) return tl::unexpected(ino.error());
-  const Forest::Listing listed = TRY(forest.list(*ino));
-  const Tree& tree = *listed.tree;
-  for (uint32_t i = 0; i < tree.size(); ++i) {
-    if (is_cancelled()) return cancelled();
-    if (const Node node = tree.node(i); node.kind == NodeKind::tensor && node.first < count)
-      paths[node.first] = tree.path(i);
+// The files of the tensors in a view, by the index of the tensor.
+class ViewPaths {
+ public:
+  static Result<ViewPaths> of(Forest& forest, const std::string& directory, size_t count) {
+    ViewPaths out;
+    const auto ino = forest.resolve(directory, Forest::FinalLink::followed);
+    if (!ino && ino.error().code == Code::not_found) return out;
+    if (!ino) return tl::unexpected(ino.error());
+    out.tree_ = TRY(forest.list(*ino)).tree;
+    out.nodes_.resize(count, kNone);
+    for (uint32_t i = 0; i < out.tree_->size(); ++i) {
+      if (is_cancelled()) return cancelled();
+      if (const Node node = out.tree_->node(i); node.kind == NodeKind::tensor && node.first < count)
+        out.nodes_[node.first] = i;
+    }
+    return out;
   }
-  return paths;
+
+  /// Empty for a tensor that is not in it.
+  std::string path(size_t tensor) const {
+    return tensor >= nodes_.size() || nodes_[tensor] == kNone ? std::string() : tree_->path(nodes_[tensor]);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  TreePtr tree_;
+  std::vector<uint32_t> nodes_;
+};
+
+// The lines of a text, which is never in memory as a whole.
+class Lines {
+ public:
+  explicit Lines(const Source& text) : text_(text) {}
+
+  Result<std::string> next() {
+    size_t end = 0;
+    for (size_t searched = at_; (end = buffer_.find('\n', searched)) == buffer_.npos;) {
+      buffer_.erase(0, std::exchange(at_, 0));
+      searched = buffer_.size();
+      const std::string piece =
+          TRY(read_text(text_, offset_, static_cast<size_t>(std::min<uint64_t>(kPiece, text_.size() - offset_))));
+      if (piece.empty()) return failure(Code::corrupt, "tensors.json ends before its last tensor");
+      offset_ += piece.size();
+      buffer_ += piece;
+    }
+    std::string line = buffer_.substr(at_, end - at_);
+    at_ = end + 1;
+    return line;
+  }
+
+ private:
+  static constexpr uint64_t kPiece = 256 << 10;
+
+  const Source& text_;
+  uint64_t offset_ = 0;
+  std::string buffer_;
+  size_t at_ = 0;
+};
+
+using Local = std::optional<std::pair<size_t, uint64_t>>;
+
+// Whether the record says the byte order of the tensor's bytes.
+bool has_known_order(const TensorView& tensor) {
+  return views::has_stored_npy(tensor) || tensor.dtype->order != ByteOrder::big;
 }
 
-void append_location(std::string& out, const TensorView& tensor, LocalFiles& files) {
-  if (tensor.source.refused()) return;
-  if (views::has_stored_npy(tensor)) {
+// The local files of the tensors: a number of LocalFiles, and an offset.
+Result<std::vector<Local>> local_places(const Model& model, LocalFiles& files) {
+  std::vector<Local> out(model.tensors.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (is_cancelled()) return cancelled();
+    const TensorView tensor = model.tensors[i];
+    if (!tensor.source.refused() && has_known_order(tensor)) out[i] = files.find(tensor.source);
+  }
+  return out;
+}
+
+void append_location(std::string& out, const TensorView& tensor, const Local& at) {
+  if (!tensor.source.refused() && views::has_stored_npy(tensor)) {
     out += ", \"descr\": ";
     append_json_string(out, tensor.dtype->npy_descr);
-  } else if (tensor.dtype->order == ByteOrder::big) {
-    return;  // the record does not say the byte order
   }
-  if (const auto at = files.find(tensor.source)) out += fmt::format(", \"local\": [{}, {}]", at->first, at->second);
+  if (at) out += fmt::format(", \"local\": [{}, {}]", at->first, at->second);
 }
 
 }  // namespace
@@ -100,38 +160,37 @@ std::string version_of(const Model& model) {
   return sha256(text).hex().substr(0, kDigits);
 }
 
-Result<std::string> locations_json(Forest& forest, const std::string& path, const Model& model) {
-  std::vector<std::vector<std::string>> views;
-  for (const std::string_view view : kViews)
-    views.push_back(TRY(paths_in(forest, below(path, view), model.tensors.size())));
-  const Ino ino = TRY(forest.resolve(below(path, "tensors.json")));
-  const SourcePtr index = TRY(forest.open(ino));
-  const std::string lines = TRY(read_text(*index, 0, index->size()));
+Result<void> write_locations(Forest& forest, const std::string& path, const Model& model, const WriteText& write) {
+  constexpr uint64_t kStepsOfTensor = 3;
   // A server is asked for it repeatedly, so it is not charged to the budget of the model, but limited by the same size.
   Budget budget(model.budget == nullptr ? UINT64_MAX : model.budget->container_bytes());
-  TRY_VOID(budget.charge(Cost::rendered, lines.size()));
+  TRY_VOID(budget.charge(Cost::step, kStepsOfTensor * model.tensors.size()));
+  std::vector<ViewPaths> views;
+  for (const std::string_view view : kViews)
+    views.push_back(TRY(ViewPaths::of(forest, below(path, view), model.tensors.size())));
+  const Ino ino = TRY(forest.resolve(below(path, "tensors.json")));
+  const SourcePtr index = TRY(forest.open(ino));
+  Lines lines(*index);
   LocalFiles files;
-  std::string list;
+  const std::vector<Local> places = TRY(local_places(model, files));
+  write(fmt::format("\"v\": \"{}\", \"local_files\": {}, \"tensor_list\": [", version_of(model), files.json()));
   // Line i + 1 is that of tensor i, and ends with a brace, and a comma unless it is the last.
-  size_t begin = lines.find('\n') + 1;
+  TRY_VOID(lines.next());
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     if (is_cancelled()) return cancelled();
-    const size_t end = lines.find('\n', begin), before = list.size();
-    const std::string_view line(lines.data() + begin, lines.rfind('}', end) - begin);
-    list += list.empty() ? "\n" : ",\n";
-    list += line;
-    append_location(list, model.tensors[i], files);
+    const std::string line = TRY(lines.next());
+    std::string text = (i == 0 ? "\n" : ",\n") + line.substr(0, line.rfind('}'));
+    append_location(text, model.tensors[i], places[i]);
     for (size_t view = 0; view < kViews.size(); ++view) {
-      if (views[view][i].empty()) continue;
-      list += fmt::format(", \"{}\": ", kViews[view]);
-      append_json_string(list, fmt::format("{}/{}", kViews[view], views[view][i]));
+      const std::string file = views[view].path(i);
+      if (file.empty()) continue;
+      text += fmt::format(", \"{}\": ", kViews[view]);
+      append_json_string(text, fmt::format("{}/{}", kViews[view], file));
     }
-    list += '}';
-    TRY_VOID(budget.charge(Cost::rendered, list.size() - before));
-    begin = end + 1;
+    write(text += '}');
   }
-  return fmt::format("\"v\": \"{}\", \"local_files\": {}, \"tensor_list\": [{}]", version_of(model), files.json(),
-                     list);
+  write("]");
+  return {};
 }
 
 }  // namespace weightfs
