@@ -28,7 +28,7 @@ def googletests():
 
 
 def python_tests():
-    folders = (ROOT / "tests" / "ambiguity", ROOT / "tests" / "mount", ROOT / "tests" / "python")
+    folders = [ROOT / "tests" / folder for folder in ("ambiguity", "attacks", "mount", "python")]
     for file in (*(file for folder in folders for file in folder.glob("test_*.py")), ROOT / "tests" / "package_test.py"):
         group = None
         for line in file.read_text().splitlines():

@@ -18,7 +18,7 @@ SLOWDOWN = 2 * limits.DEBUG_SLOWDOWN if IS_DEBUG else 1
 CPU_S = 20 * SLOWDOWN
 # A build without optimisation would take minutes; what grows faster than the number of tensors shows with fewer, too.
 TENSORS = 20_000 if IS_DEBUG else 100_000
-NAMES = 200_000 if IS_DEBUG else 1_000_000
+NAMES = 100_000 if IS_DEBUG else 1_000_000
 TREES = 1_500
 
 # The types of safetensors, and the width of an element in bytes.

@@ -63,18 +63,25 @@ class Many(TestCase):
                 a = many.gguf(self.path("a.gguf"), many.TENSORS, name)
                 self.check_numbers(a, a)
 
+    def test_figures_take_less_than_64_mb(self):
+        """docs/numbers.md, Limits."""
+        for dtype in ("F64", "F16"):
+            source = many.safetensors(self.path("m.safetensors"), many.TENSORS, dtype)
+            for options in ((), ("--json",), ("--exact",), ("--json", "--per-channel", "--svd")):
+                self.assertEqual(many.run("stats", *options, source, memory_mb=64)[0], 0)
+
     def test_listing_and_exporting_100_000_tensors(self):
         a = many.safetensors(self.path("a.safetensors"), many.TENSORS, "F32")
         self.check_listing(a)
         self.check_export(a)
 
-    def test_a_million_names(self):
+    def test_every_command_of_a_million_names(self):
         a = many.safetensors(self.path("a.safetensors"), many.NAMES, "F16")
         b = many.safetensors(self.path("b.safetensors"), many.NAMES, "F16", seed=7)
         self.check_listing(a, expected=(0, OVER_BUDGET))
         self.check_numbers(a, b, expected=(0, OVER_BUDGET))
 
-    def test_1500_trees(self):
+    def test_every_command_of_1500_trees(self):
         a = many.lightgbm(self.path("a.txt"))
         self.check_listing(a)
         self.check_numbers(a, a)
