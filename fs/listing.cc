@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/rendering.h"
+#include "formats/code.h"
 #include "formats/completeness.h"
 #include "formats/summary/blocks.h"
 #include "formats/summary/summary.h"
@@ -237,10 +238,13 @@ Map metadata_of(const Model& model, const std::string& source) {
   if (!in_npy.empty()) tensors.append("npy_dtypes", std::move(in_npy));
 
   Map out;
+  const std::vector<CodeItem> code = code_of(model).items;
+  if (!code.empty()) out.append("code", to_list(code));
   out.append("format", model.format);
   if (!model.version.empty()) out.append("version", model.version);
   out.append("source", source);
-  for (const auto& [key, value] : model.common) out.set(key, value);
+  for (const auto& [key, value] : model.common)
+    if (key != "code") out.set(key, value);
   const Completeness completeness = completeness_of(model);
   if (!completeness.is_complete()) out.set("incomplete", to_sentence(completeness));
   out.set("summary", summary_of(model, source, completeness));

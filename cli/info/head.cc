@@ -106,9 +106,10 @@ Lines sentence_of(const Subject& subject, const Style& style) {
 // What is wrong with the model, in red; in yellow if only files are missing.
 Lines alerts_of(const Subject& subject, const Style& style) {
   Lines out;
-  if (const std::string* const names = dangerous_globals(subject.model))
+  if (const std::string code = code_text(subject.model); !code.empty())
     append(out,
-           wrapped_at_clauses(fmt::format("RUNS CODE: {}; see warnings.txt", clean(*names, style)), style.width, style),
+           wrapped_at_clauses(fmt::format("RUNS CODE: {}; see code in metadata.json", clean(code, style)), style.width,
+                              style),
            Paint::red);
   if (const std::string names = unknown_globals(subject.model); !names.empty())
     append(out,

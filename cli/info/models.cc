@@ -96,15 +96,13 @@ List to_list(const std::vector<DirectoryItem>& items) {
 }
 
 void print_rows(const std::vector<DirectoryItem>& items) {
-  const auto dangerous = [](const DirectoryItem& found) {
-    return found.model ? dangerous_globals(*found.model) : nullptr;
-  };
-  const bool is_any_dangerous = std::ranges::any_of(items, dangerous);
-  Table table(std::vector<Table::Column>(is_any_dangerous ? 9 : 8));
-  for (const DirectoryItem& found : items) {
-    std::vector<Cell> row = cells_of(found);
-    const std::string* const names = dangerous(found);
-    if (is_any_dangerous) row.emplace_back(names == nullptr ? "" : *names);
+  std::vector<std::string> code;
+  for (const DirectoryItem& found : items) code.push_back(found.model ? code_text(*found.model) : "");
+  const bool has_code = std::ranges::any_of(code, [](const std::string& text) { return !text.empty(); });
+  Table table(std::vector<Table::Column>(has_code ? 9 : 8));
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::vector<Cell> row = cells_of(items[i]);
+    if (has_code) row.emplace_back(code[i]);
     table.add(std::move(row));
   }
   table.print({TableStyle::tabs, TableStyle::uncolored, 0, {}});

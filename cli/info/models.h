@@ -34,7 +34,7 @@ List to_list(const std::vector<DirectoryItem>& items);
 std::string lack_of(const Model& model);
 
 /// A line for each entry, with tabs: name, format, tensors, bytes, kind, parameters, quantisation, bits per weight; a
-/// column for dangerous functions only if there are some. What a model lacks, or the error of one that cannot be
+/// column for what runs code only if there are some. What a model lacks, or the error of one that cannot be
 /// opened, is in the place of its kind; then its format is empty.
 void print_rows(const std::vector<DirectoryItem>& items);
 

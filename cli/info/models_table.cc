@@ -30,7 +30,7 @@ struct ModelRow {
 
 // What is wrong with a model, in a few words.
 std::string message_of(const Model& model) {
-  if (const std::string* const names = dangerous_globals(model)) return "RUNS CODE: " + *names;
+  if (const std::string code = code_text(model); !code.empty()) return "RUNS CODE: " + code;
   return lack_of(model);
 }
 

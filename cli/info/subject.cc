@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/code.h"
 #include "formats/directory/weight_files.h"
 #include "fs/listing.h"
 
@@ -107,8 +108,12 @@ uint64_t model_bytes(const Model& model) {
   return bytes;
 }
 
-const std::string* dangerous_globals(const Model& model) {
-  return model.common.find_as<std::string>("dangerous_globals");
+std::string code_text(const Model& model) {
+  constexpr size_t kShown = 10;
+  const std::vector<CodeItem> items = code_of(model).items;
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShown, items.size()); ++i) shown += (i == 0 ? "" : ", ") + items[i].what;
+  return items.size() <= kShown ? shown : fmt::format("{} and {} more", shown, items.size() - kShown);
 }
 
 std::string unknown_globals(const Model& model) {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/console/words.h"
+#include "formats/code.h"
 #include "formats/format.h"
 
 namespace weightfs {
@@ -42,7 +43,7 @@ bool is_named_by(const Model& model, const Model& file) {
     };
     return of_model != nullptr && std::ranges::any_of(*of_model, is_same);
   };
-  return file.format.empty() && file.common.find("dangerous_globals") == nullptr && of_file != nullptr &&
+  return file.format.empty() && file.common.find("code") == nullptr && of_file != nullptr &&
          std::ranges::all_of(*of_file, is_known);
 }
 
@@ -73,15 +74,32 @@ std::string first_names(const List& names) {
   return names.size() <= kShown ? shown : fmt::format("{} and {} more", shown, names.size() - kShown);
 }
 
-// The names in the pickles of a model.
-void check_names(const Model& model, const std::string& name, Outcome& outcome) {
+// "config.json: AutoModel: modeling_x.XModel runs code when …", without the file if it is the model itself.
+std::string sentence_of(const CodeItem& item, const std::string& name) {
+  if (item.runs.empty()) return item.what;
+  const bool is_itself = item.where.empty() || name == item.where || name.ends_with("/" + item.where);
+  return fmt::format("{}{} runs code {}", is_itself ? "" : item.where + ": ", item.what, item.runs);
+}
+
+// What may run code in a model, and the names in its pickles that are not known.
+void check_code(const Model& model, const std::string& name, Outcome& outcome) {
   const auto fail = [&](const std::string& what) {
     outcome.fail({Code::unsupported, fmt::format("{}: {}", printable(name), what)});
   };
-  if (const auto* const names = model.common.find_as<std::string>("dangerous_globals"))
-    fail(fmt::format("names {}, which can run code", *names));
-  if (const auto* const names = model.common.find_as<std::string>("later_dangerous_globals"))
-    fail(fmt::format("its later pickles name {}, which can run code", *names));
+  const FoundCode code = code_of(model);
+  const auto pickled = [&](std::string_view when) {
+    std::string names;
+    for (const CodeItem& item : code.items)
+      if (item.runs == when) names += (names.empty() ? "" : ", ") + item.what;
+    return names;
+  };
+  if (const std::string names = pickled(kUnpickled); !names.empty())
+    fail(fmt::format("names {}, which can run code", names));
+  if (const std::string names = pickled(kUnpickledLater); !names.empty())
+    fail(fmt::format("its later pickles name {}, which can run code", names));
+  for (const CodeItem& item : code.items)
+    if (item.runs != kUnpickled && item.runs != kUnpickledLater) fail(sentence_of(item, name));
+  for (const std::string& file : code.not_examined) fail(file);
   if (const auto* const names = model.common.find_as<List>("unknown_globals"))
     fail(fmt::format("names {}, of which weightfs does not know that {} harmless", first_names(*names),
                      names->size() == 1 ? "it is" : "they are"));
@@ -92,7 +110,7 @@ void check_safety(const ModelPtr& model, const std::string& name, int depth, Out
     const auto& complete = model->complete_model->get();
     return complete ? check_safety(*complete, name, depth, outcome) : outcome.fail(error_at(name, complete.error()));
   }
-  check_names(*model, name, outcome);
+  check_code(*model, name, outcome);
   if (depth > kMaxNestingDepth)
     return outcome.fail({Code::unsupported, fmt::format("{}: not examined: nested deeper than {} containers",
                                                         printable(name), kMaxNestingDepth)});

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/code.h"
 #include "formats/common/missing_shards.h"
 #include "formats/common/warnings.h"
 #include "formats/completeness.h"
@@ -57,6 +58,8 @@ class Joiner {
     const std::string& prefix = weights.prefix;
     if (weights.are_pieces) TRY_VOID(pieces_.add(read, model_.tensors.size()));
     files_.add(read, path);
+    code_.append(read.common, path);
+    note_unknown(read);
     if (is_first_) take_facts(read);
     is_first_ = false;
     const size_t first = model_.tensors.size();
@@ -117,6 +120,13 @@ class Joiner {
 
   bool is_empty() const { return is_first_; }
   ReadFiles& files() { return files_; }
+
+  // What was found about code in all files, among the common fields of the model.
+  void add_code(Map& common) && {
+    if (!code_.empty()) common.set("code", List());
+    std::move(code_).move_to(common);
+    if (!unknown_.empty()) common.set("unknown_globals", List(unknown_.begin(), unknown_.end()));
+  }
   Model take() && {
     std::move(warnings_).move_to(model_);
     model_.budget = budget_;
@@ -124,6 +134,13 @@ class Joiner {
   }
 
  private:
+  void note_unknown(const Model& read) {
+    const auto* const names = read.common.find_as<List>("unknown_globals");
+    if (names == nullptr) return;
+    for (const Value& name : *names)
+      if (const auto* const text = std::get_if<std::string>(&name)) unknown_.insert(*text);
+  }
+
   void take_facts(Model& read) {
     model_.format = read.format;
     model_.version = read.version;
@@ -138,6 +155,8 @@ class Joiner {
   Warnings warnings_;
   std::set<std::string, std::less<>> names_;  // of tensors without a prefix
   ReadFiles files_;
+  CodeList code_;
+  std::set<std::string> unknown_;  // names in pickles
   bool is_first_ = true;
 };
 
@@ -183,6 +202,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadF
   files = std::move(joiner.files());
   Model model = std::move(joiner).take();
   if (!found.pipeline.empty()) TRY_VOID(describe_pipeline(model, found, directory));
+  std::move(joiner).add_code(model.common);
   return model;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/directory/lenient_json.h"
+#include "formats/common/lenient_json.h"
 
 namespace weightfs::directory {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/code/keras.h"
 #include "formats/common/flat.h"
-#include "formats/common/lambda_layers.h"
 #include "formats/common/limits.h"
 #include "formats/common/strided.h"
 #include "formats/common/warnings.h"
@@ -268,8 +268,10 @@ class ModelReader {
     if (!json && json.error().code == Code::corrupt) return false;
     const Value value = TRY(json);
     release(footprint(value), *container_.budget);
+    if (attribute == "training_config") code::add_keras(value, "", code_);
     if (attribute != "model_config") return true;
-    for (const std::string& layer : lambda_layers(value)) {
+    code::add_keras(value, "", code_);
+    for (const std::string& layer : code::lambda_layers(value)) {
       warnings_.add("{}: Lambda layer {} has Python code, which is not run", attribute, quoted(layer));
       lambda_layers_.push_back(layer);
     }
@@ -319,6 +321,7 @@ class ModelReader {
 
   void finish() {
     const File& file = *origin_.file;
+    std::move(code_).move_to(model_.common);
     Map facts;
     facts.append("superblock_version", file.version);
     if (file.base > 0) facts.append("user_block", file.base);
@@ -349,6 +352,7 @@ class ModelReader {
   uint64_t group_count_ = 0;
   Map attributes_, links_;
   List lambda_layers_;
+  CodeList code_;
   std::vector<std::pair<std::string, std::string>> soft_links_;
   StringPool spellings_{model_.string_pool};
 };

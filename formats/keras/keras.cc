@@ -9,8 +9,8 @@
 #include "base/values/json.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
+#include "formats/code/keras.h"
 #include "formats/common/flat.h"
-#include "formats/common/lambda_layers.h"
 #include "formats/keras/quantization.h"
 
 namespace weightfs::keras {
@@ -73,7 +73,10 @@ class KerasReader {
     const std::string* const name = inner == nullptr ? nullptr : inner->find_as<std::string>("name");
     if (name != nullptr) model_.common.append("name", *name);
     List lambdas;
-    for (const std::string& layer : lambda_layers(config)) {
+    CodeList code;
+    code::add_keras(config, kConfig, code);
+    std::move(code).move_to(model_.common);
+    for (const std::string& layer : code::lambda_layers(config)) {
       warnings_.add("{}: Lambda layer {} has Python code, which is not run", kConfig, quoted(layer));
       lambdas.push_back(layer);
     }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
+#include "formats/code.h"
 #include "formats/common/flat.h"
 
 namespace weightfs::nemo {
@@ -66,7 +67,10 @@ Result<Model> read_nemo(archive::Archive archive, const Container& container) {
     facts.append("checkpoint_format", read->format);
     archive.warnings.append(*read, fmt::format("{}: ", nemo::kCheckpoint));
     read->warnings.clear();
+    CodeList code;
+    code.append(read->common, part->path);
     model.common = std::move(read->common);
+    if (!code.empty()) model.common.set("code", to_list(code.items()));
     model.metadata = std::move(read->metadata);
     model.tensors = std::move(read->tensors);
     model.string_pool = std::move(read->string_pool);

@@ -1,6 +1,7 @@
 // A .npy file: one array.
 #include <fmt/ranges.h>
 
+#include "formats/code.h"
 #include "formats/common/flat.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
@@ -31,8 +32,11 @@ Result<void> add_later_names(Model& model, Warnings& warnings, const Header& hea
   const auto names = TRY(later_names(container.bytes, end, *container.budget));
   for (const std::string& name : names.dangerous)
     warnings.add("what follows the array names {}: a program that loads it can run code", name);
-  if (!names.dangerous.empty())
-    model.common.set("later_dangerous_globals", fmt::format("{}", fmt::join(names.dangerous, ", ")));
+  if (!names.dangerous.empty()) {
+    const std::string all = fmt::format("{}", fmt::join(names.dangerous, ", "));
+    add_pickled_code(model.common, all, kUnpickledLater);
+    model.common.set("later_dangerous_globals", all);
+  }
   pickle::add_unknown_names(model, names.unknown);
   return {};
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
 #include "formats/protobuf/dimensions.h"
@@ -20,6 +21,9 @@ using protobuf::WireType;
 
 // Further operators are counted together: a model has fewer than 200.
 constexpr size_t kMaxOperators = 1024;
+
+// A node of a set, besides the text.
+constexpr uint64_t kSetNode = 64;
 
 }  // namespace
 
@@ -47,6 +51,8 @@ Result<void> GraphReader::function(const Message& function) {
   const std::string domain = TRY(scanner_.text_at(function, function::kDomain, kMaxNameLength));
   const std::string scope = fmt::format("functions/{}{}{}", domain, domain.empty() ? "" : ".", name);
   const NodeNames itself{name, "", "", domain};
+  TRY_VOID(container_.budget->charge(Cost::kept, kSetNode + domain.size() + name.size()));
+  functions_.insert(fmt::format("{}.{}", domain, name));
   TRY_VOID(container_.budget->charge(Cost::input, scope.size()));
   Fields fields(scanner_, function);
   while (const auto field = TRY(fields.next())) {
@@ -99,6 +105,11 @@ Result<void> GraphReader::packed_weights(const Message& node, const NodeNames& n
 Result<void> GraphReader::count_operator(const NodeNames& node) {
   ++nodes_;
   std::string name = fmt::format("{}{}{}", node.domain, node.domain.empty() ? "" : ".", node.op_type);
+  const bool is_python = node.op_type == "PyOp" || node.op_type == "PythonOp";
+  if ((is_python || !code::is_domain_of_onnx(node.domain)) && !custom_.contains(name)) {
+    TRY_VOID(container_.budget->charge(Cost::kept, kSetNode + name.size()));
+    custom_.insert(name);
+  }
   if (!operators_.contains(name) && operators_.size() >= kMaxOperators) name = "others";
   const auto [row, is_new] = operators_.try_emplace(std::move(name));
   ++row->second;
@@ -305,6 +316,10 @@ void GraphReader::finish() {
   out_.metadata.append("nodes", nodes_);
   out_.metadata.append("operators", std::move(operators));
   if (!sparse_.empty()) out_.metadata.append("sparse_tensors", std::move(sparse_));
+  CodeList code;
+  for (const std::string& name : custom_)
+    if (!functions_.contains(name)) code::add_onnx(name, code);
+  std::move(code).move_to(out_.common);
   packed_.finish(out_);
   files_.finish(out_, warnings_);
   std::move(warnings_).move_to(out_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "formats/onnx/external.h"
@@ -69,6 +70,8 @@ class GraphReader {
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   std::map<std::string, uint64_t> operators_;
+  std::set<std::string> custom_;     // operators of other domains than those of ONNX, as "domain.Op"
+  std::set<std::string> functions_;  // of the model, in the same form
   PackedWeights packed_;
   List sparse_;  // dimensions of the sparse tensors
   StringPool spellings_{out_.string_pool};

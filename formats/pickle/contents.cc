@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "formats/code.h"
 #include "formats/common/flat.h"
 #include "formats/pickle/pickle.h"
 
@@ -100,7 +101,10 @@ Result<void> add_unknown(const Pickle& pickle, Contents& out) {
 }
 
 void add_names(Model& model, Contents& contents) {
-  if (!contents.dangerous.empty()) model.common.append("dangerous_globals", std::move(contents.dangerous));
+  if (!contents.dangerous.empty()) {
+    add_pickled_code(model.common, contents.dangerous, kUnpickled);
+    model.common.append("dangerous_globals", std::move(contents.dangerous));
+  }
   if (!contents.unknown.empty())
     model.common.append("unknown_globals", List(contents.unknown.begin(), contents.unknown.end()));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "formats/code.h"
 
 namespace weightfs::pickle {
 namespace {
@@ -72,7 +73,10 @@ void add_hidden(Model& model, const Names& names) {
     model.warnings.push_back(
         fmt::format("begins as a pickle that names {}: pickle.load can run code from this file", name));
   }
-  if (!names.dangerous.empty()) model.common.set("dangerous_globals", std::move(all));
+  if (!names.dangerous.empty()) {
+    add_pickled_code(model.common, all, kUnpickled);
+    model.common.set("dangerous_globals", std::move(all));
+  }
   add_unknown_names(model, names.unknown);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
+#include "formats/code.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
 #include "formats/numpy/later.h"
@@ -194,7 +195,12 @@ class PickledModel {
     if (is_joblib) facts.append("joblib", true);
     if (!compression_.empty()) facts.append("compression", compression_);
     TRY_VOID(pytorch::add_contents(model, std::move(contents_), std::move(facts)));
-    if (!later_.empty()) model.common.append("later_dangerous_globals", fmt::format("{}", fmt::join(later_, ", ")));
+    if (!later_.empty()) {
+      CodeList code;
+      for (const std::string& name : later_) code.add({name, "", kUnpickledLater});
+      std::move(code).move_to(model.common);
+      model.common.append("later_dangerous_globals", fmt::format("{}", fmt::join(later_, ", ")));
+    }
     model.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
     for (Part& companion : companions_) model.parts.push_back(std::move(companion));
     TRY_VOID(add_boosters(model, std::move(boosters_), container_));

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
+#include "formats/code.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
 #include "formats/grouped.h"
@@ -46,6 +47,7 @@ class Merger {
     }
     if (shards_.empty()) take_metadata(read);
     add_dangerous(read);
+    code_.append(read.common, shard.name);
     shards_.append(std::string(name), std::move(read.metadata));
     model_.parts.push_back({std::string(name), Later<SourcePtr>::of(*shard.bytes)});
     shard.was_read = true;
@@ -80,6 +82,8 @@ class Merger {
     for (const Weight& weight : index_.weights) compare(weight);
     if (!index_.is_stale) tell_lost_tensors();  // else they are not known
     if (!all_dangerous_.empty()) model_.common.set(std::string(kDangerous), std::move(all_dangerous_));
+    if (!code_.empty()) model_.common.set("code", List());  // that of the first shard is among those of all
+    std::move(code_).move_to(model_.common);
     if (!unknown_.empty()) model_.common.set(std::string(kUnknown), List(unknown_.begin(), unknown_.end()));
     Map facts;
     if (index_.metadata) facts.append("metadata", std::move(*index_.metadata));
@@ -182,6 +186,7 @@ class Merger {
   std::map<const Shard*, Error> lost_;
   std::set<std::string> unlisted_;  // tensors that are in no line of the weight map
   std::set<std::string> dangerous_, unknown_;
+  CodeList code_;
   std::string all_dangerous_;  // the same, in the order of the shards
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "formats/directory/lenient_json.h"
+#include "formats/common/lenient_json.h"
 #include "formats/format.h"
 
 namespace weightfs::summary {

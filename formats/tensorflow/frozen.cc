@@ -34,6 +34,7 @@ Result<Model> read_graph_file(const Container& container) {
   TRY_VOID(add_ends(described, graphs, *budget, model.metadata));
   for (const auto& [key, value] : described) model.metadata.append(key, value);
   for (const auto& [key, value] : graphs.facts()) model.metadata.append(key, value);
+  graphs.take_code().move_to(model.common);
   model.parts.push_back({container.name, Later<SourcePtr>::of(container.bytes)});
   add_graph_json(model, "graph.json", container.bytes, graph, budget);
   std::move(warnings).move_to(model);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/tensorflow/fields.h"
 #include "formats/tensorflow/signatures.h"
@@ -81,10 +82,20 @@ Result<void> GraphReader::node(const Message& node, const std::string& function)
   const NodeNames names = TRY(read_node(scanner_, node));
   if (!names.are_valid()) return failure(Code::corrupt, fmt::format("node {} has no name or no operator", nodes_));
   TRY_VOID(count(names.op));
+  if (code::is_active_tensorflow(names.op)) code::add_tensorflow(names.op, "", code_);
+  if (names.op == "PrintV2") TRY_VOID(note_printed(node));
   if (function.empty()) TRY_VOID(main_node(node, names));
   if (names.op != "Const") return {};
   TRY_VOID(scanner_.charge(Cost::input, function.size()));
   return constant(node, function.empty() ? names.name : fmt::format("{}/{}", function, names.name));
+}
+
+// Whether it prints to a file.
+Result<void> GraphReader::note_printed(const Message& node) {
+  const Message stream = TRY(attribute_of(scanner_, node, "output_stream"));
+  const std::string where = TRY(scanner_.text_at(stream, attribute::kText, kMaxNameLength));
+  if (where.starts_with("file:")) code::add_tensorflow(fmt::format("PrintV2 to {}", where), "", code_);
+  return {};
 }
 
 Result<void> GraphReader::count(const std::string& op) {

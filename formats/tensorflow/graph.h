@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/code.h"
 #include "formats/common/warnings.h"
 #include "formats/string_pool.h"
 #include "formats/tensorflow/node.h"
@@ -34,6 +35,9 @@ class GraphReader {
   /// The numbers of nodes, of operators and of functions in all graphs.
   Map facts() const;
 
+  /// The operators that read or write files, or call Python.
+  CodeList take_code() { return std::move(code_); }
+
   /// Whether the main graphs have variables, whose values are in a checkpoint.
   bool has_variables() const { return has_variables_; }
 
@@ -47,6 +51,7 @@ class GraphReader {
   Result<void> node(const protobuf::Message& node, const std::string& function);
   Result<void> main_node(const protobuf::Message& node, const NodeNames& names);
   Result<void> count(const std::string& op);
+  Result<void> note_printed(const protobuf::Message& node);
   Result<void> constant(const protobuf::Message& node, std::string name);
   Result<void> placeholder(const protobuf::Message& node, const std::string& name);
   Result<void> values(const StoredTensor& stored, Tensor& tensor);
@@ -60,6 +65,7 @@ class GraphReader {
   std::set<std::string, std::less<>> used_;           // names of nodes that others have as input
   std::vector<std::string> ends_;                     // names of nodes that may be outputs
   std::map<std::string, uint64_t> operators_;
+  CodeList code_;
   List inputs_;
   uint64_t nodes_ = 0;
   uint64_t functions_ = 0;

@@ -122,6 +122,7 @@ class SavedModelReader {
     }
     if (described.empty()) return failure(Code::corrupt, "no graph");
     graph_has_variables_ = graphs.has_variables();
+    graphs.take_code().move_to(model_.common);
     return add_metadata(graphs, std::move(described));
   }
 

@@ -1,4 +1,4 @@
-#include "formats/directory/lenient_json.h"
+#include "formats/common/lenient_json.h"
 
 #include <fmt/core.h>
 

@@ -1,0 +1,155 @@
+// Reference: keras/src/saving/serialization_lib.py of Keras 3, keras/saving/legacy/serialization.py of Keras 2.
+#include "formats/code/keras.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "formats/code/keras_layers.h"
+#include "formats/code/names.h"
+
+namespace weightfs::code {
+namespace {
+
+constexpr auto kPackages =
+    std::to_array<std::string_view>({"keras", "keras_core", "tf_keras", "tensorflow", "keras_nlp", "keras_hub",
+                                     "keras_cv", "tensorflow_addons", "Addons", "Vision", "Text"});
+
+// Layers that load what is in other files, or functions of other libraries.
+constexpr auto kLoading =
+    std::to_array<std::string_view>({"TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "TFLayer"});
+
+// The modules of tensorflow whose functions only compute; of io only those that decode.
+constexpr auto kComputing = std::to_array<std::string_view>(
+    {"math",         "nn",      "image",        "linalg", "signal", "strings", "bitwise",       "sparse",
+     "ragged",       "random",  "quantization", "sets",   "dtypes", "audio",   "__operators__", "keras",
+     "experimental", "raw_ops", "compat",       "v1",     "v2",     "numpy"});
+
+constexpr const char* kLoaded = "when Keras loads the model";
+constexpr const char* kUnsafe = "when Keras loads the model without safe_mode, or runs the layer";
+constexpr const char* kCustom = "when a program that has the class or function loads the model";
+
+std::string layer_name(const Map& layer) {
+  const Map* const fields = layer.find_as<Map>("config");
+  return fields == nullptr ? "" : std::string(text_in(*fields, "name"));
+}
+
+// Values are nested at most kMaxDepth deep (read_json).
+void find_lambdas(const Value& value, std::vector<std::string>& names) {
+  if (names.size() >= kMaxLambdaLayers) return;
+  if (const auto* const list = std::get_if<List>(&value))
+    for (const Value& one : *list) find_lambdas(one, names);
+  const auto* const map = std::get_if<Map>(&value);
+  if (map == nullptr) return;
+  if (text_in(*map, "class_name") == "Lambda") names.push_back(layer_name(*map));
+  for (const auto& [key, one] : *map) find_lambdas(one, names);
+}
+
+// "math.multiply", "io.write_file": of the layers that call one function of TensorFlow.
+bool only_computes(std::string_view function) {
+  const std::string_view first = package_of(function), last = member_of(function);
+  if (first == "io") return last.starts_with("decode_") || last.starts_with("parse_");
+  if (first == "raw_ops" && (last.find("File") != last.npos || last.find("PyFunc") != last.npos)) return false;
+  return function != "print" && (first == last || is_one_of(first, kComputing)) && !is_one_of("io", std::array{last}) &&
+         !leads_to_danger(first == "__operators__" ? last : function);
+}
+
+class Finder {
+ public:
+  Finder(std::string_view file, CodeList& out) : file_(file), out_(out) {}
+
+  void visit(const Value& value, bool is_layer, bool in_lambda) {
+    if (const auto* const list = std::get_if<List>(&value))
+      for (const Value& one : *list) visit(one, is_layer, in_lambda);
+    const auto* const map = std::get_if<Map>(&value);
+    if (map == nullptr) return;
+    const bool is_lambda = text_in(*map, "class_name") == "Lambda";
+    if (map->find_as<std::string>("class_name") != nullptr) examine(*map, is_layer, in_lambda);
+    for (const auto& [key, one] : *map)
+      visit(one, key == "layers" || key == "layer" || key == "cell" || key == "cells", in_lambda || is_lambda);
+  }
+
+ private:
+  void add(std::string what, const char* runs) { out_.add({std::move(what), file_, runs}); }
+
+  void examine(const Map& object, bool is_layer, bool in_lambda) {
+    const std::string_view class_name = text_in(object, "class_name");
+    const std::string name = layer_name(object);
+    const std::string at = name.empty() ? "" : fmt::format(" {}", quoted(name));
+    if (class_name == "Lambda") return add(fmt::format("Lambda layer{}", at), kUnsafe);
+    if (class_name == "__lambda__" && !in_lambda) return add("code of a Python function", kUnsafe);
+    if (is_one_of(class_name, kLoading)) return add(fmt::format("layer {}{}", class_name, at), kUnsafe);
+    if (class_name == "TFOpLambda" || class_name == "SlicingOpLambda") return examine_function(object);
+    examine_reference(object, is_layer);
+  }
+
+  void examine_function(const Map& layer) {
+    const Map* const config = layer.find_as<Map>("config");
+    const std::string_view function = config == nullptr ? "" : text_in(*config, "function");
+    if (!function.empty() && !only_computes(function))
+      add(fmt::format("{} of tf.{}", text_in(layer, "class_name"), function), "when the layer is run");
+  }
+
+  // {"module": "os", "class_name": "function", "config": "system", "registered_name": "function"}
+  void examine_reference(const Map& object, bool is_layer) {
+    const std::string_view module = text_in(object, "module"), registered = text_in(object, "registered_name");
+    const std::string_view class_name = text_in(object, "class_name"), config = text_in(object, "config");
+    const bool is_function = class_name == "function" || class_name == "class";
+    const std::string_view member = !config.empty() ? config : class_name;
+    const std::string full = fmt::format("{}.{}", module, member);
+    if (module == "builtins" && is_function && !leads_to_danger(member) && member != "exit" && member != "input")
+      return add(fmt::format("custom function {}", member), kCustom);
+    if (!module.empty() && module != "builtins") {
+      const bool is_known = is_one_of(package_of(module), kPackages);
+      if (!is_known || leads_to_danger(full) || leads_to_danger(class_name) ||
+          !is_usual(module, class_name, is_function))
+        return add(full, is_known || is_importable(registered) ? kLoaded : kCustom);
+    } else if (module == "builtins" && (is_function || leads_to_danger(class_name))) {
+      return add(full, kLoaded);
+    }
+    if (leads_to_danger(class_name) && module.empty()) return add(std::string(class_name), kLoaded);
+    examine_class(class_name, registered, module, is_layer);
+  }
+
+  // Functions of Keras outside of its modules for models are of no use in a configuration.
+  static bool is_usual(std::string_view module, std::string_view class_name, bool is_function) {
+    const bool is_member = is_function || class_name.empty() || class_name[0] >= 'a';
+    const auto has = [&](std::string_view word) {
+      return fmt::format(".{}.", module).find(fmt::format(".{}.", word)) != std::string::npos;
+    };
+    return !is_member || !(has("utils") || has("config") || has("saving") || has("export") || has("io"));
+  }
+
+  // Keras imports what is not registered under a name with its package.
+  static bool is_importable(std::string_view registered) { return registered.find('>') == registered.npos; }
+
+  void examine_class(std::string_view class_name, std::string_view registered, std::string_view module, bool is_layer) {
+    for (const std::string_view name : {registered, class_name}) {
+      const size_t end = name.find('>');
+      if (end != name.npos && !is_one_of(name.substr(0, end), kPackages))
+        return add(fmt::format("custom class {}", name), kCustom);
+    }
+    const bool has_name = class_name.find('>') == class_name.npos;
+    if (is_layer && module.empty() && has_name && !is_layer_of_keras(class_name))
+      add(fmt::format("custom class {}", class_name), kCustom);
+  }
+
+  std::string file_;
+  CodeList& out_;
+};
+
+}  // namespace
+
+std::vector<std::string> lambda_layers(const Value& configuration) {
+  std::vector<std::string> names;
+  find_lambdas(configuration, names);
+  return names;
+}
+
+void add_keras(const Value& configuration, std::string_view file, CodeList& out) {
+  Finder(file, out).visit(configuration, false, false);
+}
+
+}  // namespace weightfs::code

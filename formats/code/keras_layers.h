@@ -1,0 +1,48 @@
+// The layers of Keras by their classes: of Keras 1 to 3 and of TensorFlow 2. A layer of another class needs code that
+// the model does not have.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace weightfs::code {
+
+/// With a space before and behind each.
+inline constexpr std::string_view kLayersOfKeras =
+    " AbstractRNNCell Activation ActivityRegularization Add AdditiveAttention AlphaDropout Argmax Attention "
+    "AtrousConvolution1D AtrousConvolution2D AugMix AutoContrast Average AveragePooling1D AveragePooling2D "
+    "AveragePooling3D BaseRandomLayer BatchNormalization BatchNormalizationV1 BatchNormalizationV2 BatchNorm "
+    "Bidirectional "
+    "CategoryCrossing CategoryEncoding CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D "
+    "Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM2DCell ConvLSTM3D Convolution1D Convolution1DTranspose "
+    "Convolution2D Convolution2DTranspose Convolution3D Convolution3DTranspose Cropping1D Cropping2D Cropping3D "
+    "CuDNNGRU CuDNNLSTM CutMix Deconvolution2D Deconvolution3D Dense DenseFeatures DepthwiseConv1D DepthwiseConv2D "
+    "Discretization Dot Dropout ELU EinsumDense Embedding Equalization FeatureSpace Flatten Functional GELU GRU "
+    "GRUCell "
+    "GRUCellV2 GRUV2 GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D "
+    "GlobalAveragePooling3D GlobalAvgPool1D GlobalAvgPool2D GlobalAvgPool3D GlobalMaxPool1D GlobalMaxPool2D "
+    "GlobalMaxPool3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D Grayscale GroupNormalization "
+    "GroupQueryAttention GroupedQueryAttention HashedCrossing Hashing Highway Identity InputLayer InputSpec "
+    "IntegerLookup LSTM LSTMCell LSTMCellV2 LSTMV2 Lambda LayerNormalization LeakyReLU LocallyConnected1D "
+    "LocallyConnected2D Masking MaxNumBoundingBoxes MaxPool1D MaxPool2D MaxPool3D MaxPooling1D MaxPooling2D "
+    "MaxPooling3D Maximum MaxoutDense MelSpectrogram Merge Minimum MixUp Model Multiply MultiHeadAttention "
+    "Normalization PReLU Permute Pipeline Pooling RMSNormalization RNN RandAugment RandomBrightness "
+    "RandomColorDegeneration "
+    "RandomColorJitter RandomContrast RandomCrop RandomElasticTransform RandomErasing RandomFlip RandomFourierFeatures "
+    "RandomGaussianBlur RandomGrayscale RandomHeight RandomHue RandomInvert RandomPerspective RandomPosterization "
+    "RandomRotation RandomSaturation RandomSharpness RandomShear RandomTranslation RandomWidth RandomZoom ReLU "
+    "RepeatVector Rescaling Reshape ReversibleEmbedding Resizing STFTSpectrogram SeparableConv1D SeparableConv2D "
+    "SeparableConvolution1D SeparableConvolution2D Sequential SimpleRNN SimpleRNNCell SlicingOpLambda Softmax "
+    "Solarization "
+    "SpatialDropout1D SpatialDropout2D SpatialDropout3D SpectralNormalization StackedRNNCells StringLookup Subtract "
+    "SyncBatchNormalization TFOpLambda TensorFlowOpLayer TextVectorization ThresholdedReLU TimeDistributed "
+    "TimeDistributedDense UnitNormalization UpSampling1D UpSampling2D UpSampling3D Wrapper ZeroPadding1D ZeroPadding2D "
+    "ZeroPadding3D ";
+
+/// Whether it is one of them.
+inline bool is_layer_of_keras(std::string_view class_name) {
+  const std::string word = " " + std::string(class_name) + " ";
+  return class_name.find(' ') == class_name.npos && kLayersOfKeras.find(word) != kLayersOfKeras.npos;
+}
+
+}  // namespace weightfs::code

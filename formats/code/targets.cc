@@ -1,0 +1,118 @@
+// Reference: hydra/_internal/instantiate/_instantiate2.py of Hydra 1.3, nemo/core/classes/common.py of NeMo 2.
+#include "formats/code/targets.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <string>
+
+#include "base/text.h"
+#include "formats/code/names.h"
+
+namespace weightfs::code {
+namespace {
+
+// Packages whose classes are parts of models and of their training.
+constexpr auto kPackages = std::to_array<std::string_view>(
+    {"nemo", "megatron", "torch", "torchvision", "torchaudio", "torchmetrics", "lightning", "lightning_fabric",
+     "pytorch_lightning", "transformers", "diffusers", "timm", "omegaconf", "einops", "peft", "hydra_plugins",
+     "bionemo", "nemo_text_processing"});
+
+// What Hydra writes into the files of each run.
+constexpr auto kHydra = std::to_array<std::string_view>({"hydra._internal", "hydra.core", "hydra.conf"});
+
+bool is_harmless(std::string_view target) {
+  const auto is_below = [&](std::string_view module) {
+    return target.starts_with(module) && target.substr(module.size()).starts_with('.');
+  };
+  if (std::ranges::any_of(kHydra, is_below)) return true;
+  return is_one_of(package_of(target), kPackages) && !leads_to_danger(target);
+}
+
+bool is_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':';
+}
+
+// Replaces the escapes of a text in quotes, as \x5f is the underscore.
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const char kind = text[at] == '\\' && at + 1 < text.size() ? text[at + 1] : '\0';
+    const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
+    const auto code = digits == 0 ? std::nullopt : parse_number<uint32_t>(text.substr(at + 2, digits), 16);
+    if (code && *code < 0x80) {
+      out += static_cast<char>(*code);
+      at += 2 + digits;
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
+class Targets {
+ public:
+  Targets(std::string_view text, std::string_view path, CodeList& out) : text_(text), path_(path), out_(out) {}
+
+  // The values of a key.
+  void find(std::string_view key, bool at_begin_of_line) {
+    for (size_t at = text_.find(key); at != text_.npos; at = text_.find(key, at + 1)) {
+      const bool is_whole = at == 0 || !is_of_name(text_[at - 1]);
+      if (is_whole && (!at_begin_of_line || begins_line(at)) && !is_comment(at)) value(at + key.size());
+    }
+  }
+
+ private:
+  bool begins_line(size_t at) const {
+    const size_t before = at == 0 ? text_.npos : text_.find_last_not_of(" \t-\"'", at - 1);
+    return before == text_.npos || text_[before] == '\n';
+  }
+
+  bool is_comment(size_t at) const {
+    const size_t line = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
+    const size_t first = text_.find_first_not_of(" \t", line == 0 ? 0 : line);
+    return first < at && text_[first] == '#';
+  }
+
+  void value(size_t at) {
+    constexpr std::string_view kBefore = " \t\r\n\"'";
+    if (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) ++at;
+    while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\t')) ++at;
+    if (at >= text_.size() || text_[at] != ':') return;
+    ++at;
+    // An anchor, a tag, or the sign of a text on the next lines.
+    while (at < text_.size()) {
+      if (kBefore.find(text_[at]) != kBefore.npos) {
+        ++at;
+      } else if (text_[at] == '&' || text_[at] == '!' || text_[at] == '>' || text_[at] == '|') {
+        while (at < text_.size() && text_[at] != ' ' && text_[at] != '\n') ++at;
+      } else {
+        break;
+      }
+    }
+    size_t end = at;
+    while (end < text_.size() && is_of_name(text_[end])) ++end;
+    const std::string_view target = text_.substr(at, end - at);
+    if (target.empty() && at < text_.size() && text_[at] != '*' && text_[at] != '$') return;
+    if (target == "null" || is_harmless(target)) return;
+    const std::string_view shown = target.empty() ? text_.substr(at, text_.substr(at).find_first_of(" \r\n")) : target;
+    out_.add(
+        {fmt::format("_target_: {}", shown), std::string(path_), "when NeMo or Hydra instantiates the configuration"});
+  }
+
+  std::string_view text_, path_;
+  CodeList& out_;
+};
+
+}  // namespace
+
+bool may_have_targets(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+void add_targets(std::string_view text, std::string_view path, bool is_nemo, CodeList& out) {
+  const std::string plain = text.find('\\') == text.npos ? std::string(text) : unescaped(text);
+  Targets targets(plain, path, out);
+  targets.find("_target_", false);
+  if (is_nemo) targets.find("target", true);
+}
+
+}  // namespace weightfs::code
