@@ -135,8 +135,12 @@ class Verifier {
     const auto root = forest_.list(Forest::kRoot);
     const ModelPtr model = root ? root->tree->model() : nullptr;
     if (model != nullptr && (model->chosen.is_set() || model->has_members)) return outcome;  // were checked
+    std::vector<Part> others;
     for (const Part& file : files)
-      if (file.link_target.empty() && (model != nullptr || !is_in_model(file.path))) check_safety(file, name, outcome);
+      if (model != nullptr || !is_in_model(file.path)) others.push_back(file);
+    for (const Part& file : others)
+      if (file.link_target.empty()) check_safety(file, name, outcome);
+    check_code(std::move(others), name, outcome);
     return outcome;
   }
 

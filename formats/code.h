@@ -63,6 +63,9 @@ struct FoundCode {
 /// Reads small files of the model: its configurations and templates.
 FoundCode code_of(const Model& model);
 
+/// "posix.system, operator ReadFile": the first ones, and how many more there are; empty if there are none.
+std::string names_of(const std::vector<CodeItem>& items);
+
 /// The list in metadata.json.
 List to_list(const std::vector<CodeItem>& items);
 

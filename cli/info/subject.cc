@@ -108,13 +108,7 @@ uint64_t model_bytes(const Model& model) {
   return bytes;
 }
 
-std::string code_text(const Model& model) {
-  constexpr size_t kShown = 10;
-  const std::vector<CodeItem> items = code_of(model).items;
-  std::string shown;
-  for (size_t i = 0; i < std::min(kShown, items.size()); ++i) shown += (i == 0 ? "" : ", ") + items[i].what;
-  return items.size() <= kShown ? shown : fmt::format("{} and {} more", shown, items.size() - kShown);
-}
+std::string code_text(const Model& model) { return names_of(code_of(model).items); }
 
 std::string unknown_globals(const Model& model) {
   constexpr size_t kShown = 3;

@@ -135,6 +135,13 @@ void check_safety(const ModelPtr& model, const std::string& name, Outcome& outco
   check_safety(model, name, 0, outcome);
 }
 
+void check_code(std::vector<Part> files, const std::string& directory, Outcome& outcome) {
+  Model model;
+  model.has_members = true;
+  model.parts = std::move(files);
+  check_code(model, directory, outcome);
+}
+
 void check_safety(const Part& file, const std::string& directory, Outcome& outcome) {
   const std::string path = join_path(directory, file.path);
   const auto read = unpickled_part(Model(), file, kWithPickles);

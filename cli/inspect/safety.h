@@ -1,17 +1,22 @@
-// verify --safe: what pickles would run.
+// verify --safe: what may run code.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/console/outcome.h"
 #include "formats/model.h"
 
 namespace weightfs {
 
-/// Fails for names in pickles that can run code: in the model, in the models inside of it, and in the other files of a
-/// directory or archive that is one model, such as training_args.bin. A model, archive or pickle that cannot be read is
-/// a failure, too, because nothing is known of it. `name`: of the model, for messages.
+/// Fails for what may run code (formats/code.h) and for names in pickles that are not known: in the model, in the
+/// models inside of it, and in the other files of a directory or archive that is one model, such as training_args.bin.
+/// A model, archive or pickle that cannot be read is a failure, too, because nothing is known of it. `name`: of the
+/// model, for messages.
 void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome);
+
+/// Checks what the files of a directory that no model has say about code, such as a config.json beside two models.
+void check_code(std::vector<Part> files, const std::string& directory, Outcome& outcome);
 
 /// Checks a file that no model has, such as a file in a directory of models.
 void check_safety(const Part& file, const std::string& directory, Outcome& outcome);

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "base/files/no_passthrough.h"
 #include "base/os/memory.h"
@@ -15,6 +17,7 @@
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
+#include "formats/code.h"
 #include "formats/completeness.h"
 
 namespace weightfs {
@@ -58,6 +61,15 @@ Result<sandbox::SandboxStatus> confine(const Privileged& privileged) {
   access.rings = privileged.no_rings.empty();
   for (const std::string& path : plan.params.observer.reload_reads) access.files.read.push_back(path);
   return sandbox::enter_sandbox(access, plan.warn);
+}
+
+// What may run code in the model; empty if it is none. The files of a model on a server are not requested for this.
+std::string what_runs_code(const Tree& root, const std::vector<std::string>& sources) {
+  const ModelPtr model = root.model();
+  std::error_code error;
+  const bool is_local =
+      std::ranges::all_of(sources, [&](const std::string& source) { return std::filesystem::exists(source, error); });
+  return model != nullptr && is_local ? names_of(code_of(*model).items) : "";
 }
 
 }  // namespace
@@ -144,6 +156,8 @@ Stage<Reading> Reading::open(Confined before) {
   const std::string name = printable(plan.session.source);
   if (!missing) return failed({missing.error().code, fmt::format("{}: {}", name, missing.error().message)});
   if (!missing->empty()) plan.log->write(Level::error, fmt::format("{}: {}", name, *missing));
+  if (const std::string code = what_runs_code(**root, plan.params.sources); !code.empty())
+    plan.log->write(Level::warning, fmt::format("{}: RUNS CODE: {}; see code in metadata.json", name, code));
   reading.root = std::move(*root);
   reading.missing = std::move(*missing);
   return reading;

@@ -99,6 +99,13 @@ List to_list(const std::vector<CodeItem>& items) {
   return list;
 }
 
+std::string names_of(const std::vector<CodeItem>& items) {
+  constexpr size_t kShown = 10;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, items.size()); ++i) names += (i == 0 ? "" : ", ") + items[i].what;
+  return items.size() <= kShown ? names : fmt::format("{} and {} more", names, items.size() - kShown);
+}
+
 void add_pickled_code(Map& common, std::string_view names, const char* runs) {
   CodeList list;
   list.add_pickled(names, runs);

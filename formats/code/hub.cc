@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/code/keras.h"
 #include "formats/code/names.h"
 #include "formats/code/template.h"
 
@@ -73,6 +74,7 @@ class Configuration {
 
   void examine_map(const Map& map, std::string_view name) {
     templates(map);
+    if (map.find_as<std::string>("class_name") != nullptr) add_keras(Value(map), path_, out_);  // a model of Keras
     if (name == "model_index.json" || name == "modular_model_index.json") pipeline(map);
     if (name == "MANIFEST.json") archive(map);
     if (name == "adapter_config.json") adapter(map);

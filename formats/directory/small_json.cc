@@ -91,6 +91,11 @@ const std::string* class_in(const Value& value) {
   return &std::get<std::string>((*pair)[1]);
 }
 
+// "StableDiffusionPipeline", or the module and the class of a pipeline of its own.
+bool names_pipeline(const Map& fields) {
+  return fields.find_as<std::string>("_class_name") != nullptr || fields.find_as<List>("_class_name") != nullptr;
+}
+
 bool has_weights(std::string_view class_name) {
   constexpr auto kWithout =
       std::to_array<std::string_view>({"Tokenizer", "Scheduler", "FeatureExtractor", "Processor"});
@@ -137,7 +142,7 @@ bool is_model_config(const Map& config) {
 
 std::optional<std::vector<NamedComponent>> components_in(const Value& model_index) {
   const auto* const fields = std::get_if<Map>(&model_index);
-  if (fields == nullptr || fields->find_as<std::string>("_class_name") == nullptr) return std::nullopt;
+  if (fields == nullptr || !names_pipeline(*fields)) return std::nullopt;
   std::vector<NamedComponent> components;
   for (const auto& [key, value] : *fields) {
     const std::string* const class_name = class_in(value);

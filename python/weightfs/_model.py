@@ -129,6 +129,13 @@ class Model(Base):
         return document
 
     @property
+    def code(self) -> List[Dict[str, str]]:
+        """What may run code when another program loads the model, or a file of it: "what", "where" and "runs", which is when. Empty if
+        weightfs knows of nothing."""
+        code: List[Dict[str, str]] = self.metadata.get("code", [])
+        return code
+
+    @property
     def summary(self) -> Dict[str, Any]:
         """What the model is: kind, parameters, context length and others (docs/summary.md)."""
         summary: Dict[str, Any] = self.metadata.get("summary", {})
