@@ -157,7 +157,7 @@ Stage<Reading> Reading::open(Confined before) {
   if (!missing) return failed({missing.error().code, fmt::format("{}: {}", name, missing.error().message)});
   if (!missing->empty()) plan.log->write(Level::error, fmt::format("{}: {}", name, *missing));
   if (const std::string code = what_runs_code(**root, plan.params.sources); !code.empty())
-    plan.log->write(Level::warning, fmt::format("{}: RUNS CODE: {}; see code in metadata.json", name, code));
+    plan.log->write(Level::error, fmt::format("{}: RUNS CODE: {}; see code in metadata.json", name, code));
   reading.root = std::move(*root);
   reading.missing = std::move(*missing);
   return reading;

@@ -79,7 +79,8 @@ class Finder {
     const std::string name = layer_name(object);
     const std::string at = name.empty() ? "" : fmt::format(" {}", quoted(name));
     if (class_name == "Lambda") return add(fmt::format("Lambda layer{}", at), kUnsafe);
-    if (class_name == "__lambda__" && !in_lambda) return add("code of a Python function", kUnsafe);
+    if (class_name == "__lambda__" && in_lambda) return;
+    if (class_name == "__lambda__") return add("code of a Python function", kUnsafe);
     if (is_one_of(class_name, kLoading)) return add(fmt::format("layer {}{}", class_name, at), kUnsafe);
     if (class_name == "TFOpLambda" || class_name == "SlicingOpLambda") return examine_function(object);
     examine_reference(object, is_layer);

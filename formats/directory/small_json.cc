@@ -146,7 +146,8 @@ std::optional<std::vector<NamedComponent>> components_in(const Value& model_inde
   std::vector<NamedComponent> components;
   for (const auto& [key, value] : *fields) {
     const std::string* const class_name = class_in(value);
-    if (class_name == nullptr || !is_file_name(key) || components.size() == kMaxComponents) continue;
+    if (class_name == nullptr || key.starts_with('_') || !is_file_name(key) || components.size() == kMaxComponents)
+      continue;
     components.push_back({key, *class_name, has_weights(*class_name)});
   }
   return components;
