@@ -9,6 +9,7 @@
 #include "base/values/json.h"
 #include "formats/code/keras.h"
 #include "formats/common/flat.h"
+#include "formats/common/lenient_json.h"
 #include "formats/common/limits.h"
 #include "formats/common/strided.h"
 #include "formats/common/warnings.h"
@@ -257,16 +258,19 @@ class ModelReader {
     TRY_VOID(metadata_.charge(Cost::kept, attribute.name.size() + path_.size()));
     auto text = TRY(text_of(heap_, attribute));
     bool is_json = false;
-    if (text && text->bytes.starts_with('{')) is_json = TRY(read_config(attribute.name, text->bytes));
+    if (text && trimmed(text->bytes).starts_with('{')) is_json = TRY(read_config(attribute.name, text->bytes));
     if (!text || text->bytes.size() <= kMaxInlineText) return value_of(heap_, attribute);
     return set_apart(attribute.name, is_json ? ".json" : ".txt", std::move(*text));
   }
 
   // Whether a text is JSON. The configuration of a Keras model may have Lambda layers.
   Result<bool> read_config(const std::string& attribute, const std::string& text) {
-    const auto json = parse_json(*in_memory(text), 0, text.size(), *container_.budget);
-    if (!json && json.error().code == Code::corrupt) return false;
-    const Value value = TRY(json);
+    auto json = parse_json(*in_memory(text), 0, text.size(), *container_.budget);
+    if (!json && json.error().code == Code::corrupt) {
+      json = parse_small_json(*in_memory(text), *container_.budget);
+      if (!json && is_about_the_bytes(json.error())) return false;
+    }
+    const Value value = TRY(std::move(json));
     release(footprint(value), *container_.budget);
     if (attribute == "training_config") code::add_keras(value, "", code_);
     if (attribute != "model_config") return true;

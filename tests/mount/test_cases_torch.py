@@ -189,9 +189,11 @@ def package(scripted=False, damaged=False):
 PACKAGES = table("Packages", [
     tensors("torch-package", package(), shows=[*listed("tts_models.model.weight"), '"shape": [2,3]']),
     info("package-has-its-parameters", package(), parameters=6),
-    Case("package-is-compared", package(), ("verify", "--safe", SOURCE), shows=["6 files match"], hides=["another file"]),
+    Case("package-is-compared", package(), ("verify", SOURCE), shows=["6 files match"], hides=["another file"]),
+    Case("package-runs-its-modules", package(), ("verify", "--safe", SOURCE), 4, {}, ["tts/code.py: module of torch.package"]),
     tensors("package-with-torchscript", package(scripted=True), shows=listed("tts_models.model.bias")),
-    Case("package-with-torchscript-is-safe", package(scripted=True), ("verify", "--safe", SOURCE), hides=["run code"]),
+    Case("package-with-torchscript-names-nothing", package(scripted=True), ("verify", "--safe", SOURCE), 4, {},
+         ["tts/code.py: module of torch.package"], hides=["names"]),
     Case("package-without-a-storage-is-damaged", package(damaged=True), ("info", SOURCE), status=5, shows=["DAMAGED"]),
 ])
 

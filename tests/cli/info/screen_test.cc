@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "formats/code.h"
 #include "tests/cli/info/summaries.h"
 
 namespace weightfs::info_screen_test {
@@ -296,7 +297,7 @@ Summarised crowded() {
   s.commit = std::string(40, 'c');
   s.inputs = s.outputs = std::vector<std::string>(20, "a_long_name_of_a_tensor float32 [batch,sequence,1024]");
   for (int i = 0; i < 100; ++i) s.components.push_back({fmt::format("component{}", i), "Class", 12'345, 12'345});
-  model.model.common.append("dangerous_globals", std::string("os.system, builtins.exec, subprocess.Popen"));
+  add_pickled_code(model.model.common, "os.system, builtins.exec, subprocess.Popen", kUnpickled);
   return model;
 }
 

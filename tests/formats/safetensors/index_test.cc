@@ -160,7 +160,9 @@ TEST(SafetensorsIndex, ShardsMayBeCheckpointsOfPytorch) {
   EXPECT_EQ(model.format, "pytorch");
   EXPECT_THAT(listing(model), ElementsAre(":a a", ":b b"));
   EXPECT_EQ(model.parts.size(), 3U);
-  EXPECT_EQ(to_json_line(model.common), R"({"dangerous_globals":"os.system"})");
+  EXPECT_EQ(to_json_line(model.common),
+            R"({"dangerous_globals":"os.system",)"
+            R"("code":[{"what":"os.system","where":"2.bin","runs":"when the file is unpickled"}]})");
 }
 
 TEST(SafetensorsIndex, HasDangerousFunctionsOfAllShards) {
