@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/rendering.h"
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "formats/completeness.h"
 #include "formats/summary/blocks.h"
 #include "formats/summary/summary.h"

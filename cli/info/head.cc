@@ -8,7 +8,7 @@
 
 #include "cli/console/words.h"
 #include "cli/info/file_facts.h"
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "formats/completeness.h"
 
 namespace weightfs::info {

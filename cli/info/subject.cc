@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "formats/directory/weight_files.h"
 #include "fs/listing.h"
 

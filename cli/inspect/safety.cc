@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/console/report_error.h"
 #include "cli/console/words.h"
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "formats/format.h"
 
 namespace weightfs {

@@ -9,7 +9,7 @@
 
 namespace weightfs {
 
-/// Fails for what may run code (formats/code.h) and for names in pickles that are not known: in the model, in the
+/// Fails for what may run code (formats/code/code.h) and for names in pickles that are not known: in the model, in the
 /// models inside of it, and in the other files of a directory or archive that is one model, such as training_args.bin.
 /// A model, archive or pickle that cannot be read is a failure, too, because nothing is known of it. `name`: of the
 /// model, for messages.

@@ -17,7 +17,7 @@
 #include "cli/sandbox/sandbox.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "formats/completeness.h"
 
 namespace weightfs {

@@ -195,7 +195,8 @@ class Configuration {
     if (!is_known || leads_to_danger(function)) add(fmt::format("function {}", function), path_, kSentences);
   }
 
-  // Of PEFT: {"base_model_class": "LlamaModel", "parent_library": "transformers.models.llama.modeling_llama"}
+  // The class of the model that an adapter of PEFT is for: {"base_model_class": "LlamaModel", "parent_library":
+  // "transformers.models.llama.modeling_llama"}
   void adapter(const Map& map) {
     const Map* const names = map.find_as<Map>("auto_mapping");
     const std::string_view library = names == nullptr ? "" : text_in(*names, "parent_library");
@@ -241,7 +242,7 @@ class Configuration {
     if (module.empty() || name.empty() || (module == "builtins" && is_one_of(name, kPlain))) return;
     const std::string full = fmt::format("{}.{}", module, name);
     if (is_one_of(package_of(module), kData) && !leads_to_danger(full)) return;
-    add(full, path_, "when skops loads the file and is told to trust the type");
+    add(full, path_, "when skops loads the file as one of trusted types");
   }
 
   std::string path_, directory_;

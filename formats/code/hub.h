@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
+#include "formats/model.h"
 
 namespace weightfs::code {
 

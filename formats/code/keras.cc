@@ -98,20 +98,22 @@ class Finder {
     const std::string_view module = text_in(object, "module"), registered = text_in(object, "registered_name");
     const std::string_view class_name = text_in(object, "class_name"), config = text_in(object, "config");
     const bool is_function = class_name == "function" || class_name == "class";
-    const std::string_view member = !config.empty() ? config : class_name;
+    const std::string_view member = config.empty() ? class_name : config;
+    if (module == "builtins") return examine_builtin(member, is_function || leads_to_danger(class_name));
+    if (module.empty() && leads_to_danger(class_name)) return add(std::string(class_name), kLoaded);
+    const bool is_known = module.empty() || is_one_of(package_of(module), kPackages);
     const std::string full = fmt::format("{}.{}", module, member);
-    if (module == "builtins" && is_function && !leads_to_danger(member) && member != "exit" && member != "input")
-      return add(fmt::format("custom function {}", member), kCustom);
-    if (!module.empty() && module != "builtins") {
-      const bool is_known = is_one_of(package_of(module), kPackages);
-      if (!is_known || leads_to_danger(full) || leads_to_danger(class_name) ||
-          !is_usual(module, class_name, is_function))
-        return add(full, is_known || is_importable(registered) ? kLoaded : kCustom);
-    } else if (module == "builtins" && (is_function || leads_to_danger(class_name))) {
-      return add(full, kLoaded);
-    }
-    if (leads_to_danger(class_name) && module.empty()) return add(std::string(class_name), kLoaded);
+    const bool leads = leads_to_danger(full) || leads_to_danger(class_name);
+    if (!is_known || (!module.empty() && (leads || !is_usual(module, class_name, is_function))))
+      return add(full, is_known || is_importable(registered) ? kLoaded : kCustom);
     examine_class(class_name, registered, module, is_layer);
+  }
+
+  // A function that the program registered has this module, too.
+  void examine_builtin(std::string_view member, bool is_function) {
+    if (!is_function) return;
+    const bool is_active = leads_to_danger(member) || member == "input" || member == "exit";
+    add(fmt::format("{}{}", is_active ? "builtins." : "custom function ", member), is_active ? kLoaded : kCustom);
   }
 
   // Functions of Keras outside of its modules for models are of no use in a configuration.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
 
 namespace weightfs::code {
 

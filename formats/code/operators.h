@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
 
 namespace weightfs::code {
 

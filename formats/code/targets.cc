@@ -3,7 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "base/text.h"
@@ -74,22 +76,32 @@ class Targets {
     return first < at && text_[first] == '#';
   }
 
-  void value(size_t at) {
-    constexpr std::string_view kBefore = " \t\r\n\"'";
+  // Behind the colon of a key that ends at `at`; nothing if it is no key.
+  std::optional<size_t> behind_colon(size_t at) const {
     if (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) ++at;
     while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\t')) ++at;
-    if (at >= text_.size() || text_[at] != ':') return;
-    ++at;
-    // An anchor, a tag, or the sign of a text on the next lines.
+    return at < text_.size() && text_[at] == ':' ? std::optional(at + 1) : std::nullopt;
+  }
+
+  // Behind an anchor, a tag, quotes, or the sign of a text on the next lines.
+  size_t begin_of_value(size_t at) const {
+    constexpr std::string_view kBefore = " \t\r\n\"'", kMarks = "&!>|";
     while (at < text_.size()) {
       if (kBefore.find(text_[at]) != kBefore.npos) {
         ++at;
-      } else if (text_[at] == '&' || text_[at] == '!' || text_[at] == '>' || text_[at] == '|') {
+      } else if (kMarks.find(text_[at]) != kMarks.npos) {
         while (at < text_.size() && text_[at] != ' ' && text_[at] != '\n') ++at;
       } else {
         break;
       }
     }
+    return at;
+  }
+
+  void value(size_t end_of_key) {
+    const auto behind = behind_colon(end_of_key);
+    if (!behind) return;
+    const size_t at = begin_of_value(*behind);
     size_t end = at;
     while (end < text_.size() && is_of_name(text_[end])) ++end;
     const std::string_view target = text_.substr(at, end - at);

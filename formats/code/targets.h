@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
 
 namespace weightfs::code {
 

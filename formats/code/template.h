@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
+#include "formats/model.h"
 
 namespace weightfs::code {
 

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/missing_shards.h"
 #include "formats/common/warnings.h"
 #include "formats/completeness.h"

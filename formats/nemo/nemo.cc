@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/flat.h"
 
 namespace weightfs::nemo {

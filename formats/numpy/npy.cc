@@ -1,7 +1,7 @@
 // A .npy file: one array.
 #include <fmt/ranges.h>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/flat.h"
 #include "formats/format.h"
 #include "formats/grouped.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/flat.h"
 #include "formats/pickle/pickle.h"
 

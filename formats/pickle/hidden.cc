@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 
 namespace weightfs::pickle {
 namespace {

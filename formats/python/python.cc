@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/format.h"
 #include "formats/grouped.h"
 #include "formats/numpy/later.h"

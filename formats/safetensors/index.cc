@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
 #include "formats/grouped.h"

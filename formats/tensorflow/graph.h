@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/code.h"
+#include "formats/code/list.h"
 #include "formats/common/warnings.h"
 #include "formats/string_pool.h"
 #include "formats/tensorflow/node.h"

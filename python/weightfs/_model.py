@@ -130,8 +130,8 @@ class Model(Base):
 
     @property
     def code(self) -> List[Dict[str, str]]:
-        """What may run code when another program loads the model, or a file of it: "what", "where" and "runs", which is when. Empty if
-        weightfs knows of nothing."""
+        """What may run code when another program loads the model: "what", "where" (the file) and "runs" (when). Empty if weightfs
+        knows of nothing."""
         code: List[Dict[str, str]] = self.metadata.get("code", [])
         return code
 

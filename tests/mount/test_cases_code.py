@@ -364,14 +364,14 @@ ARCHIVES = table("CodeOfArchives", rows(
 class CodeTest(TestCase):
     """Where the list is shown."""
 
-    def test_a_mount_tells_it(self):
+    def test_mounting_prints_code_of_the_model(self):
         source = directory(config__json={"model_type": "x", "auto_map": {"AutoModel": "m.M"}})(self.tmp)
         os.makedirs(self.path("mnt"))
         done = run("mount", source, self.path("mnt"))
         self.addCleanup(run, "umount", self.path("mnt"))
         self.assertIn("RUNS CODE: AutoModel: m.M; see code in metadata.json", done.stderr)
 
-    def test_it_is_the_first_field(self):
+    def test_code_is_the_first_field(self):
         source = gguf(**{"": DUNDER})(self.tmp)
         self.assertEqual(next(iter(json.loads(run("info", "--json", source).stdout))), "code")
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "formats/code.h"
+#include "formats/code/code.h"
 #include "tests/cli/info/summaries.h"
 
 namespace weightfs::info_screen_test {

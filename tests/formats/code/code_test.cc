@@ -1,5 +1,6 @@
-// What runs code in models that no builder of Python writes, and the list itself. The table is tests/mount/test_cases_code.py.
-#include "formats/code.h"
+// What runs code in models that no builder of Python writes, and the list itself. The table is
+// tests/mount/test_cases_code.py.
+#include "formats/code/code.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -74,7 +75,8 @@ TEST(Code, LongAndOddTextsAreCutAndPrintable) {
 }
 
 TEST(Code, TemplatesThatBreakAreReadToTheirEnd) {
-  for (const char* text : {"{{", "{%", "{{ '", "{{ x[", "{#", "{% raw %}", "{% raw %} endraw", "{", "{{ '\\", "{{ '\\x'"})
+  for (const char* text :
+       {"{{", "{%", "{{ '", "{{ x[", "{#", "{% raw %}", "{% raw %} endraw", "{", "{{ '\\", "{{ '\\x'"})
     EXPECT_THAT(code::reached_by(text), IsEmpty()) << text;
   EXPECT_THAT(code::reached_by("{{ x.__class__"), ElementsAre(".__class__"));
 }

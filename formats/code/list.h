@@ -6,9 +6,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "formats/model.h"
+#include "base/values/value.h"
 
 namespace weightfs {
 
@@ -53,15 +54,6 @@ class CodeList {
 
 /// Adds the names of a pickle, which are joined by ", ", to the common field `code`.
 void add_pickled_code(Map& common, std::string_view names, const char* runs);
-
-/// What was found in a model and its files.
-struct FoundCode {
-  std::vector<CodeItem> items;
-  std::vector<std::string> not_examined;  ///< files that could not be read, with the reason
-};
-
-/// Reads small files of the model: its configurations and templates.
-FoundCode code_of(const Model& model);
 
 /// "posix.system, operator ReadFile": the first ones, and how many more there are; empty if there are none.
 std::string names_of(const std::vector<CodeItem>& items);
