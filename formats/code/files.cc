@@ -16,7 +16,8 @@
 namespace weightfs::code {
 namespace {
 
-constexpr uint64_t kMaxBytes = 64'000'000;  // of all files that are read
+// Of all files that are read, in a directory and in an archive, whose members may be compressed.
+constexpr uint64_t kMaxBytes = 64'000'000, kMaxMemberBytes = 16'000'000;
 constexpr size_t kMaxNotExamined = 20;
 constexpr std::string_view kKerasMetadata = "keras_metadata.pb";
 
@@ -42,9 +43,8 @@ bool is_package(const Model& model) {
   return is_package != nullptr && *is_package;
 }
 
-BudgetPtr budget_of(const Model& model, uint64_t size) {
-  return model.budget != nullptr ? model.budget : std::make_shared<Budget>(size);
-}
+// For one file. A member of an archive may be much larger than what the archive has of it.
+Budget budget_for(const Model& model, uint64_t size) { return Budget(model.has_members ? 0 : size); }
 
 }  // namespace
 
@@ -76,7 +76,7 @@ Result<std::string> FileExaminer::text_of(const Part& part) {
   const Part* const stored = paths_.resolve(part);
   if (stored == nullptr) return failure(Code::not_found, "missing");
   const SourcePtr file = TRY(stored->source.get());
-  if (file->size() > kMaxSmallJson || file->size() > kMaxBytes - bytes_)
+  if (file->size() > kMaxSmallJson || file->size() > (model_.has_members ? kMaxMemberBytes : kMaxBytes) - bytes_)
     return failure(Code::unsupported, fmt::format("{} is too much", human_size(file->size())));
   bytes_ += file->size();
   return read_text(*file, 0, file->size());
@@ -91,29 +91,28 @@ Result<void> FileExaminer::examine_content(const Part& part) {
   const SourcePtr file = in_memory(text);
   if (part.path.ends_with(kKerasMetadata)) return examine_keras(*file, part.path);
   if (!is_configuration(part.path)) return {};
-  const BudgetPtr budget = budget_of(model_, text.size());
-  const auto json = parse_small_json(*file, *budget);
+  Budget budget = budget_for(model_, text.size());
+  const auto json = parse_small_json(*file, budget);
   if (!json) return json.error().code == Code::corrupt ? Result<void>() : tl::unexpected(json.error());
   add_configuration(*json, part.path, paths_, out_);
-  release(footprint(*json), *budget);
   return {};
 }
 
 // SavedMetadata: a node each, with the configuration of its object as JSON.
 Result<void> FileExaminer::examine_keras(const Source& file, const std::string& path) {
   constexpr uint32_t kNode = protobuf::bytes(1), kConfiguration = protobuf::bytes(5);
-  const BudgetPtr budget = budget_of(model_, file.size());
-  protobuf::Scanner scanner(file, budget.get());
+  Budget budget = budget_for(model_, file.size());
+  protobuf::Scanner scanner(file, &budget);
   const protobuf::Message whole = scanner.whole();
   protobuf::Fields nodes(scanner, whole);
   while (const auto node = TRY(nodes.next())) {
     if (node->tag != kNode) continue;
     const protobuf::Message message = TRY(scanner.child(whole, *node));
     const std::string text = TRY(scanner.text_at(message, kConfiguration, kMaxSmallJson));
-    const auto json = parse_small_json(*in_memory(text), *budget);
+    const auto json = parse_small_json(*in_memory(text), budget);
     if (!json) continue;
     add_keras(*json, path, out_);
-    release(footprint(*json), *budget);
+    release(footprint(*json), budget);
   }
   return {};
 }

@@ -45,7 +45,7 @@ constexpr auto kTensorFlow = std::to_array<std::string_view>({"ReadFile",
                                                               "ExperimentalDatasetToTFRecord",
                                                               "SnapshotDataset",
                                                               "SnapshotDatasetV2",
-                                                              "SaveSlices",
+
                                                               "CreateSummaryFileWriter",
                                                               "CreateSummaryDbWriter",
                                                               "DebugIdentity",

@@ -31,8 +31,17 @@ bool is_harmless(std::string_view target) {
   return is_one_of(package_of(target), kPackages) && !leads_to_danger(target);
 }
 
+// The maximum length of a name; a longer one is cut.
+constexpr size_t kMaxName = 1000;
+
+// The maximum length of a tag that is shown.
+constexpr size_t kMaxTag = 80;
+
+// The maximum length of what is between the colon and the value.
+constexpr size_t kMaxBefore = 4096;
+
 bool is_of_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
 // Replaces the escapes of a text in quotes, as \x5f is the underscore.
@@ -52,15 +61,32 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+// Tags of PyYAML that call functions: "!!python/object/apply:os.system".
+void add_tags(std::string_view text, std::string_view path, CodeList& out) {
+  constexpr auto kTags = std::to_array<std::string_view>({"python/object", "python/name:", "python/module:"});
+  for (const std::string_view tag : kTags) {
+    for (size_t at = text.find(tag); at != text.npos; at = text.find(tag, at + 1)) {
+      if (at == 0 || (text[at - 1] != '!' && text[at - 1] != ':')) continue;
+      const std::string_view rest = text.substr(at, kMaxTag);
+      const std::string_view whole = rest.substr(0, rest.find_first_of(" \t\r\n,]}>"));
+      out.add({fmt::format("tag {}", whole), std::string(path), "when PyYAML reads the file without safe_load"});
+    }
+  }
+}
+
 class Targets {
  public:
   Targets(std::string_view text, std::string_view path, CodeList& out) : text_(text), path_(path), out_(out) {}
 
   // The values of a key.
   void find(std::string_view key, bool at_begin_of_line) {
-    for (size_t at = text_.find(key); at != text_.npos; at = text_.find(key, at + 1)) {
+    size_t line = 0, from = 0;  // the begin of the line, and what was read
+    for (size_t at = text_.find(key); at != text_.npos; at = text_.find(key, std::max(from, at + 1))) {
+      const size_t end = text_.substr(from, at - from).rfind('\n');
+      if (end != text_.npos) line = from + end + 1;
+      from = at;
       const bool is_whole = at == 0 || !is_of_name(text_[at - 1]);
-      if (is_whole && (!at_begin_of_line || begins_line(at)) && !is_comment(at)) value(at + key.size());
+      if (is_whole && (!at_begin_of_line || begins_line(at)) && !is_comment(line, at)) from = value(at + key.size());
     }
   }
 
@@ -70,46 +96,49 @@ class Targets {
     return before == text_.npos || text_[before] == '\n';
   }
 
-  bool is_comment(size_t at) const {
-    const size_t line = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
-    const size_t first = text_.find_first_not_of(" \t", line == 0 ? 0 : line);
+  bool is_comment(size_t line, size_t at) const {
+    const size_t first = text_.find_first_not_of(" \t", line);
     return first < at && text_[first] == '#';
   }
 
   // Behind the colon of a key that ends at `at`; nothing if it is no key.
   std::optional<size_t> behind_colon(size_t at) const {
     if (at < text_.size() && (text_[at] == '"' || text_[at] == '\'')) ++at;
-    while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\t')) ++at;
+    at = std::min(text_.find_first_not_of(" \t\r\n", at), text_.size());  // on the next line behind "? _target_"
     return at < text_.size() && text_[at] == ':' ? std::optional(at + 1) : std::nullopt;
   }
 
   // Behind an anchor, a tag, quotes, or the sign of a text on the next lines.
   size_t begin_of_value(size_t at) const {
     constexpr std::string_view kBefore = " \t\r\n\"'", kMarks = "&!>|";
-    while (at < text_.size()) {
-      if (kBefore.find(text_[at]) != kBefore.npos) {
+    const size_t most = std::min(text_.size(), at + kMaxBefore);
+    while (at < most) {
+      if (kBefore.find(text_[at]) != kBefore.npos)
         ++at;
-      } else if (kMarks.find(text_[at]) != kMarks.npos) {
-        while (at < text_.size() && text_[at] != ' ' && text_[at] != '\n') ++at;
-      } else {
+      else if (kMarks.find(text_[at]) != kMarks.npos)
+        while (at < most && text_[at] != ' ' && text_[at] != '\n') ++at;
+      else
         break;
-      }
     }
     return at;
   }
 
-  void value(size_t end_of_key) {
+  // Returns the end of the value.
+  size_t value(size_t end_of_key) {
     const auto behind = behind_colon(end_of_key);
-    if (!behind) return;
+    if (!behind) return end_of_key;
     const size_t at = begin_of_value(*behind);
     size_t end = at;
-    while (end < text_.size() && is_of_name(text_[end])) ++end;
+    while (end < text_.size() && end - at < kMaxName && is_of_name(text_[end])) ++end;
     const std::string_view target = text_.substr(at, end - at);
-    if (target.empty() && at < text_.size() && text_[at] != '*' && text_[at] != '$') return;
-    if (target == "null" || is_harmless(target)) return;
-    const std::string_view shown = target.empty() ? text_.substr(at, text_.substr(at).find_first_of(" \r\n")) : target;
+    const bool is_computed = at < text_.size() && (text_[at] == '*' || text_[at] == '$');
+    if (target.empty() && !is_computed && at - *behind < kMaxBefore) return at;
+    if (target == "null" || is_harmless(target)) return end;
+    const std::string_view shown =
+        target.empty() ? text_.substr(at, text_.substr(at, kMaxName).find_first_of(" \r\n")) : target;
     out_.add(
         {fmt::format("_target_: {}", shown), std::string(path_), "when NeMo or Hydra instantiates the configuration"});
+    return end;
   }
 
   std::string_view text_, path_;
@@ -125,6 +154,7 @@ void add_targets(std::string_view text, std::string_view path, bool is_nemo, Cod
   Targets targets(plain, path, out);
   targets.find("_target_", false);
   if (is_nemo) targets.find("target", true);
+  add_tags(plain, path, out);
 }
 
 }  // namespace weightfs::code

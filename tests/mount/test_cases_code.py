@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import resource
 import struct
 import tarfile
 import zipfile
@@ -309,7 +310,7 @@ GRAPHS = table("CodeOfGraphs", rows(
     code("tensorflow-behind-many-operators", graph(*(f"Op{i}" for i in range(1200)), "WriteFile"),
          ("operator WriteFile", "graph.pb")),
     code("saved-model-function", saved_model(functions=["WriteFile"]), ("operator WriteFile", "saved_model.pb")),
-    harmless("tensorflow", graph("Placeholder", "MatMul", "SaveV2", "RestoreV2", "Print", "Assert", "PrintV2")),
+    harmless("tensorflow", graph("Placeholder", "MatMul", "SaveV2", "SaveSlices", "RestoreV2", "Print", "Assert", "PrintV2")),
     code("onnx-custom-operator", onnx("", "my.domain"), ("custom operator my.domain.Op", "m.onnx")),
     code("onnx-extensions", onnx("ai.onnx.contrib"), ("custom operator ai.onnx.contrib.Op", "m.onnx")),
     harmless("onnx", onnx("", "ai.onnx.ml", "com.microsoft")),
@@ -345,6 +346,12 @@ ARCHIVES = table("CodeOfArchives", rows(
          ("_target_: os.system", "model_config.yaml")),
     code("nemo-target-on-the-next-line", nemo("a:\n  _target_: >-\n    os.system\n"),
          ("_target_: os.system", "model_config.yaml")),
+    code("nemo-target-with-an-explicit-key", nemo("a:\n  ? _target_\n  : os.system\n"),
+         ("_target_: os.system", "model_config.yaml")),
+    code("nemo-target-behind-white-space", nemo("a:\n  _target_:" + " " * 9000 + "os.system\n"),
+         ("_target_: ", "model_config.yaml")),
+    code("yaml-tag", nemo("a: !!python/object/apply:os.system [id]\n"),
+         ("tag python/object/apply:os.system", "model_config.yaml")),
     code("nemo-target-through-nemo", nemo("a:\n  _target_: nemo.utils.os.system\n"),
          ("_target_: nemo.utils.os.system", "model_config.yaml")),
     harmless("nemo", nemo("target: nemo.collections.asr.models.EncDecCTCModel\na:\n  _target_: nemo.collections.asr.X\n"
@@ -359,6 +366,24 @@ ARCHIVES = table("CodeOfArchives", rows(
     harmless("skops", packed("m.skops", schema__json={"__class__": "SVC", "__module__": "sklearn.svm._classes", "content": {
         "__class__": "dict", "__module__": "builtins"}})),
 ))
+
+
+class HostileCodeTest(TestCase):
+    def test_texts_are_read_in_linear_time(self):
+        for name, text in (("targets", "_target_:" * 200_000), ("marks", "_target_:!" * 200_000), ("line", " _target_: a.b" * 200_000),
+                           ("tags", "!python/object" * 200_000)):
+            self.examine(name, nemo(text))
+        for name, text in (("blocks", "{{" * 500_000), ("raw", "{% raw %}" * 200_000), ("endraw", "{% raw %}" + "endraw" * 300_000),
+                           ("literals", "{{ '__' ~ " * 200_000), ("comments", "{#" * 500_000)):
+            self.examine(name, directory(chat_template__jinja=text))
+        for name, text in (("calls", "ops." * 500_000), ("names", "torch." + "a" * 2_000_000)):
+            self.examine(name, torchscript(text))
+
+    def examine(self, name, build):
+        with self.subTest(name):
+            begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            run("info", "--json", build(self.tmp))
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin, 8)
 
 
 class CodeTest(TestCase):
