@@ -16,6 +16,18 @@ class Names(PythonTestCase):
     HOSTILE = ("../../etc/passwd", "/absolute", "new\nline", "a b?c#d%2Fe&f", "..", ".", "", "ü\u202e", "n" * 300, "-option",
                "a", "a/b", "a/b/", "*", "x" * 252)
 
+    def test_model_lists_what_runs_code(self):
+        folder = self.path("code")
+        os.makedirs(folder)
+        for name, data in (("config.json", b'{"model_type": "x", "auto_map": {"AutoModel": "m.M"}}'), ("m.py", b""),
+                           ("model.safetensors", b"\x02\0\0\0\0\0\0\0{}")):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
+        with weightfs.open(folder) as model:
+            self.assertEqual([(item["what"], item["where"]) for item in model.code], [("AutoModel: m.M", "m.py")])
+        with weightfs.open(os.path.join(folder, "model.safetensors")) as model:
+            self.assertEqual(model.code, [])
+
     def test_hostile_names_are_names_only(self):
         tensors = [Tensor(name, "float32", (32,), struct.pack("<32f", *range(number, number + 32)))
                    for number, name in enumerate(self.HOSTILE)]
