@@ -111,7 +111,7 @@ class Finder {
 
   // A function that the program registered has this module, too.
   void examine_builtin(std::string_view member, bool is_function) {
-    if (!is_function) return;
+    if (!is_function || is_of_keras(member, kFunctionsOfKeras)) return;
     const bool is_active = leads_to_danger(member) || member == "input" || member == "exit";
     add(fmt::format("{}{}", is_active ? "builtins." : "custom function ", member), is_active ? kLoaded : kCustom);
   }
@@ -135,7 +135,7 @@ class Finder {
         return add(fmt::format("custom class {}", name), kCustom);
     }
     const bool has_name = class_name.find('>') == class_name.npos;
-    if (is_layer && module.empty() && has_name && !is_layer_of_keras(class_name))
+    if (is_layer && module.empty() && has_name && !is_of_keras(class_name, kLayersOfKeras))
       add(fmt::format("custom class {}", class_name), kCustom);
   }
 

@@ -39,10 +39,21 @@ inline constexpr std::string_view kLayersOfKeras =
     "TimeDistributedDense UnitNormalization UpSampling1D UpSampling2D UpSampling3D Wrapper ZeroPadding1D ZeroPadding2D "
     "ZeroPadding3D ";
 
-/// Whether it is one of them.
-inline bool is_layer_of_keras(std::string_view class_name) {
-  const std::string word = " " + std::string(class_name) + " ";
-  return class_name.find(' ') == class_name.npos && kLayersOfKeras.find(word) != kLayersOfKeras.npos;
+/// Losses, metrics and activations of Keras, which Keras 2 writes as functions without a module.
+inline constexpr std::string_view kFunctionsOfKeras =
+    " relu elu selu gelu sigmoid hard_sigmoid tanh softmax softplus softsign swish silu linear exponential mish "
+    "log_softmax leaky_relu relu6 hard_silu mean_squared_error mean_absolute_error mean_absolute_percentage_error "
+    "mean_squared_logarithmic_error squared_hinge hinge categorical_hinge logcosh log_cosh huber huber_loss "
+    "categorical_crossentropy sparse_categorical_crossentropy binary_crossentropy binary_focal_crossentropy "
+    "categorical_focal_crossentropy kl_divergence kullback_leibler_divergence poisson cosine_similarity "
+    "cosine_proximity "
+    "mse mae mape msle kld binary_accuracy categorical_accuracy sparse_categorical_accuracy accuracy "
+    "top_k_categorical_accuracy sparse_top_k_categorical_accuracy ctc ";
+
+/// Whether a name is one of those in a list above.
+inline bool is_of_keras(std::string_view name, std::string_view list) {
+  const std::string word = " " + std::string(name) + " ";
+  return name.find(' ') == name.npos && list.find(word) != list.npos;
 }
 
 }  // namespace weightfs::code

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/tflite/types.h"
 
@@ -77,10 +78,15 @@ class MetadataReader {
       }
     }
     Map out;
+    CodeList code;
     for (const auto& [name, count] : counts) {
+      constexpr std::string_view kOfName = "CUSTOM:";
+      const std::string_view op = name.starts_with(kOfName) ? name.substr(kOfName.size()) : name;
+      if (code::is_active_tensorflow(op)) code::add_tensorflow(op, "", code);
       TRY_VOID(kept(name));
       out.append(std::string(name), count);
     }
+    std::move(code).move_to(model_.common);
     return out;
   }
 

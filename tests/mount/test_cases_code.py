@@ -295,7 +295,8 @@ KERAS = table("CodeOfKeras", rows(
     harmless("keras", keras(keras_layer("keras.layers", "InputLayer", {"name": "i"}), operation("math.multiply"),
                             operation("__operators__.getitem"), operation("nn.relu"),
                             keras_layer("keras_hub.src.models.bert", "BertBackbone", {}, "keras_hub>BertBackbone"),
-                            keras_layer("builtins", "slice", {}), {"class_name": "Conv2D", "config": {"name": "c"}})),
+                            keras_layer("builtins", "slice", {}),
+                            keras_layer("builtins", "function", "mean_squared_error", "function"), {"class_name": "Conv2D", "config": {"name": "c"}})),
     code("keras-in-a-saved-model", saved_model({"class_name": "Sequential", "config": {"layers": [
         {"class_name": "Lambda", "config": {"name": "l"}}]}}), ('Lambda layer "l"', "keras_metadata.pb")),
     harmless("keras-in-a-harmless-saved-model", saved_model({"class_name": "Sequential", "config": {"layers": [

@@ -226,6 +226,17 @@ TEST(Tflite, ManyQuantizationParametersAreInADocument) {
   EXPECT_THAT(document, testing::Not(HasSubstr("\"x\"")));
 }
 
+TEST(Tflite, OperatorsOfTensorFlowThatReadFilesAreCode) {
+  const auto code_of_op = [](const std::string& name) {
+    const Ref custom = table({{0, scalar(int8_t{32})}, {1, text(name)}, {3, scalar(32)}});
+    const Model model = read_well(
+        file_of(test::tflite::model({subgraph({}, {{3, tables({call(0, {}, {})})}})}, {}, {{1, tables({custom})}})));
+    return test::json_at(model.common, "code");
+  };
+  EXPECT_THAT(code_of_op("FlexWriteFile"), HasSubstr("operator FlexWriteFile"));
+  EXPECT_EQ(code_of_op("FlexErf"), "missing");
+}
+
 TEST(Tflite, OperatorCodesOfTwoGenerationsAreNamed) {
   const auto operators_of = [](std::vector<Ref> codes, std::vector<Ref> calls) {
     const Model model = read_well(file_of(
