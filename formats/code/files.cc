@@ -16,7 +16,7 @@
 namespace weightfs::code {
 namespace {
 
-// Of all files that are read, in a directory and in an archive, whose members may be compressed.
+// The most bytes of all files that are read: in a directory, and in an archive, whose members may be compressed.
 constexpr uint64_t kMaxBytes = 64'000'000, kMaxMemberBytes = 16'000'000;
 constexpr size_t kMaxNotExamined = 20;
 constexpr std::string_view kKerasMetadata = "keras_metadata.pb";

@@ -13,7 +13,7 @@
 namespace weightfs::code {
 namespace {
 
-constexpr auto kPackages =
+constexpr auto kKerasPackages =
     std::to_array<std::string_view>({"keras", "keras_core", "tf_keras", "tensorflow", "keras_nlp", "keras_hub",
                                      "keras_cv", "tensorflow_addons", "Addons", "Vision", "Text"});
 
@@ -28,7 +28,7 @@ constexpr auto kComputing = std::to_array<std::string_view>(
      "experimental", "raw_ops", "compat",       "v1",     "v2",     "numpy"});
 
 constexpr const char* kLoaded = "when Keras loads the model";
-constexpr const char* kUnsafe = "when Keras loads the model without safe_mode, or runs the layer";
+constexpr const char* kUnsafeMode = "when Keras loads the model without safe_mode, or runs the layer";
 constexpr const char* kCustom = "when a program that has the class or function loads the model";
 
 std::string layer_name(const Map& layer) {
@@ -78,10 +78,10 @@ class Finder {
     const std::string_view class_name = text_in(object, "class_name");
     const std::string name = layer_name(object);
     const std::string at = name.empty() ? "" : fmt::format(" {}", quoted(name));
-    if (class_name == "Lambda") return add(fmt::format("Lambda layer{}", at), kUnsafe);
+    if (class_name == "Lambda") return add(fmt::format("Lambda layer{}", at), kUnsafeMode);
     if (class_name == "__lambda__" && in_lambda) return;
-    if (class_name == "__lambda__") return add("code of a Python function", kUnsafe);
-    if (is_one_of(class_name, kLoading)) return add(fmt::format("layer {}{}", class_name, at), kUnsafe);
+    if (class_name == "__lambda__") return add("code of a Python function", kUnsafeMode);
+    if (is_one_of(class_name, kLoading)) return add(fmt::format("layer {}{}", class_name, at), kUnsafeMode);
     if (class_name == "TFOpLambda" || class_name == "SlicingOpLambda") return examine_function(object);
     examine_reference(object, is_layer);
   }
@@ -101,7 +101,7 @@ class Finder {
     const std::string_view member = config.empty() ? class_name : config;
     if (module == "builtins") return examine_builtin(member, is_function || leads_to_danger(class_name));
     if (module.empty() && leads_to_danger(class_name)) return add(std::string(class_name), kLoaded);
-    const bool is_known = module.empty() || is_one_of(package_of(module), kPackages);
+    const bool is_known = module.empty() || is_one_of(package_of(module), kKerasPackages);
     const std::string full = fmt::format("{}.{}", module, member);
     const bool leads = leads_to_danger(full) || leads_to_danger(class_name);
     if (!is_known || (!module.empty() && (leads || !is_usual(module, class_name, is_function))))
@@ -131,7 +131,7 @@ class Finder {
   void examine_class(std::string_view class_name, std::string_view registered, std::string_view module, bool is_layer) {
     for (const std::string_view name : {registered, class_name}) {
       const size_t end = name.find('>');
-      if (end != name.npos && !is_one_of(name.substr(0, end), kPackages))
+      if (end != name.npos && !is_one_of(name.substr(0, end), kKerasPackages))
         return add(fmt::format("custom class {}", name), kCustom);
     }
     const bool has_name = class_name.find('>') == class_name.npos;

@@ -34,7 +34,7 @@ uint64_t others_in(std::string_view what) {
 void CodeList::add(CodeItem item) {
   item = {bounded(std::move(item.what)), bounded(std::move(item.where)), bounded(std::move(item.runs))};
   if (items_.size() >= kMaxCodeItems) {
-    others_ += known_.contains({item.what, item.where}) ? 0 : 1;
+    others_ += known_.contains({item.what, item.where}) ? 0U : 1U;
     return;
   }
   if (known_.emplace(item.what, item.where).second) items_.push_back(std::move(item));

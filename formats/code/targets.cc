@@ -15,7 +15,7 @@ namespace weightfs::code {
 namespace {
 
 // Packages whose classes are parts of models and of their training.
-constexpr auto kPackages = std::to_array<std::string_view>(
+constexpr auto kTargetPackages = std::to_array<std::string_view>(
     {"nemo", "megatron", "torch", "torchvision", "torchaudio", "torchmetrics", "lightning", "lightning_fabric",
      "pytorch_lightning", "transformers", "diffusers", "timm", "omegaconf", "einops", "peft", "hydra_plugins",
      "bionemo", "nemo_text_processing"});
@@ -28,7 +28,7 @@ bool is_harmless(std::string_view target) {
     return target.starts_with(module) && target.substr(module.size()).starts_with('.');
   };
   if (std::ranges::any_of(kHydra, is_below)) return true;
-  return is_one_of(package_of(target), kPackages) && !leads_to_danger(target);
+  return is_one_of(package_of(target), kTargetPackages) && !leads_to_danger(target);
 }
 
 // The maximum length of a name; a longer one is cut.
@@ -45,7 +45,7 @@ bool is_of_name(char c) {
 }
 
 // Replaces the escapes of a text in quotes, as \x5f is the underscore.
-std::string unescaped(std::string_view text) {
+std::string without_escapes(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const char kind = text[at] == '\\' && at + 1 < text.size() ? text[at + 1] : '\0';
@@ -150,7 +150,7 @@ class Targets {
 bool may_have_targets(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
 void add_targets(std::string_view text, std::string_view path, bool is_nemo, CodeList& out) {
-  const std::string plain = text.find('\\') == text.npos ? std::string(text) : unescaped(text);
+  const std::string plain = text.find('\\') == text.npos ? std::string(text) : without_escapes(text);
   Targets targets(plain, path, out);
   targets.find("_target_", false);
   if (is_nemo) targets.find("target", true);

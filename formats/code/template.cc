@@ -153,7 +153,7 @@ class Scanner {
 
   Token literal(char quote) {
     const size_t begin = ++at_;
-    while (at_ < text_.size() && text_[at_] != quote) at_ += text_[at_] == '\\' ? 2 : 1;
+    while (at_ < text_.size() && text_[at_] != quote) at_ += text_[at_] == '\\' ? 2U : 1U;
     const std::string_view inner = text_.substr(begin, std::min(at_, text_.size()) - begin);
     at_ = std::min(at_ + 1, text_.size());
     return {Token::literal, unescaped(inner)};
