@@ -3,6 +3,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 

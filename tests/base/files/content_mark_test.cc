@@ -2,6 +2,7 @@
 #include "base/files/content_mark.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
