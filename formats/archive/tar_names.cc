@@ -9,10 +9,10 @@ namespace weightfs::archive::tar {
 namespace {
 
 constexpr std::string_view kUstar("ustar\0", 6);
-constexpr size_t kType = 156, kMagic = 257, kPrefix = 345;  // the offsets of fields
+constexpr size_t kTypeAt = 156, kMagicAt = 257, kPrefixAt = 345;  // the offsets of fields
 
 // An extended header, or that of the member itself.
-struct Header {
+struct HeaderBlock {
   char type;
   std::string_view block;
   std::string_view data;  // of an extended header
@@ -31,11 +31,11 @@ size_t size_of(std::string_view block) {
 
 bool is_extended(char type) { return std::string_view("xgXLK").find(type) != std::string_view::npos; }
 
-std::vector<Header> headers_in(std::string_view bytes) {
-  std::vector<Header> headers;
+std::vector<HeaderBlock> headers_in(std::string_view bytes) {
+  std::vector<HeaderBlock> headers;
   while (bytes.size() >= kBlock) {
     const std::string_view block = bytes.substr(0, kBlock);
-    const char type = block[kType];
+    const char type = block[kTypeAt];
     bytes.remove_prefix(kBlock);
     const size_t size = is_extended(type) ? size_of(block) : 0;
     headers.push_back({type, block, bytes.substr(0, size)});
@@ -51,19 +51,19 @@ bool names_member(std::string_view records) {
   return std::ranges::any_of(kKeys, [&](std::string_view key) { return records.find(key) != records.npos; });
 }
 
-bool is_of_gnu(std::string_view block) { return block.substr(kMagic, 6) == "ustar "; }
+bool is_of_gnu(std::string_view block) { return block.substr(kMagicAt, 6) == "ustar "; }
 
 }  // namespace
 
 std::optional<std::string> contradiction(std::string_view bytes) {
   bool has_long_name = false, has_pax_name = false;
-  for (const Header& header : headers_in(bytes)) {
+  for (const HeaderBlock& header : headers_in(bytes)) {
     if (header.type == 'g' && names_member(header.data)) return "a global header with a name or a size";
     if (header.type == '2' && size_of(header.block) > 0) return "a symbolic link with a size";
     has_long_name |= header.type == 'L' || header.type == 'K';
     has_pax_name |= (header.type == 'x' || header.type == 'X') && names_member(header.data);
-    if (!is_extended(header.type) && header.block[kPrefix] != '\0' && !is_of_gnu(header.block) &&
-        header.block.substr(kMagic, kUstar.size()) != kUstar)
+    if (!is_extended(header.type) && header.block[kPrefixAt] != '\0' && !is_of_gnu(header.block) &&
+        header.block.substr(kMagicAt, kUstar.size()) != kUstar)
       return "a header of the old format with a part of a name of ustar";
   }
   if (has_long_name && has_pax_name) return "a name of GNU tar and one of PAX";
@@ -72,7 +72,7 @@ std::optional<std::string> contradiction(std::string_view bytes) {
 
 bool has_times_as_name(std::string_view bytes) {
   const auto headers = headers_in(bytes);
-  return !headers.empty() && is_of_gnu(headers.back().block) && headers.back().block[kPrefix] != '\0';
+  return !headers.empty() && is_of_gnu(headers.back().block) && headers.back().block[kPrefixAt] != '\0';
 }
 
 std::optional<std::string> without_dots(std::string_view path) {
