@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "tests/support/counted_source.h"
 #include "tests/support/numbers.h"
 
 namespace weightfs::numbers::statistics_test {
@@ -260,6 +261,16 @@ TEST(Statistics, TotalsAreThoseOfAllNumbers) {
   EXPECT_NEAR(*sum.finite->moments.skewness(), *whole.finite->moments.skewness(), 1e-12);
   EXPECT_NEAR(*sum.finite->moments.kurtosis(), *whole.finite->moments.kurtosis(), 1e-12);
   EXPECT_NEAR(sum.finite->quantiles[5], whole.finite->quantiles[5], 3.0 / 128);
+}
+
+// A model may have a hundred thousand of them: each read costs system calls.
+TEST(Statistics, SmallTensorIsReadOnce) {
+  Tensor tensor = test::tensor_of("t", dtype_named("float64"), normal_numbers<double>(1000, 1));
+  const auto bytes = std::make_shared<test::CountedSource>(read_text(tensor.source, 0, tensor.nbytes()).value());
+  tensor.source = slice(bytes, 0, bytes->size()).value();
+  const Statistics found = statistics_of_tensor(tensor, {.exact = true});
+  EXPECT_TRUE(found.finite->is_exact);
+  EXPECT_EQ(bytes->bytes_read, 8000u);
 }
 
 TEST(Statistics, TypesWithoutNumbersAreRefused) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/cancel.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/numbers.h"
 
@@ -121,6 +122,23 @@ TEST(Duplicates, UnreadableTensorIsReportedOnce) {
   ASSERT_EQ(found.unreadable.size(), 1u);
   EXPECT_EQ(found.unreadable[0].place.index, 0u);
   EXPECT_EQ(found.unreadable[0].error.message, "disk error");
+}
+
+TEST(Duplicates, EndsWhereverItIsCancelled) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 30; ++i) tensors.push_back(float32_tensor(fmt::format("t{}", i), {static_cast<float>(i % 3)}));
+  const std::vector<ModelPtr> models = {model_of(tensors)};
+  const auto find_cancelled = [&](int last, int& asked) {
+    const CancelScope scope([&] { return ++asked > last; });
+    return find_duplicates(models, 1, [](const char*, uint64_t, uint64_t) {});
+  };
+  int checks = 0;
+  ASSERT_TRUE(find_cancelled(1'000'000, checks));
+  EXPECT_GT(checks, 90) << "for each tensor, in each phase";
+  for (int last = 0; last < checks; ++last) {
+    int asked = 0;
+    EXPECT_FALSE(find_cancelled(last, asked)) << last;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/cancel.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/numbers.h"
 
@@ -173,6 +174,28 @@ TEST(Diff, ProgressEndsWithAllBytes) {
   ASSERT_TRUE(compare_tensors(a, b, {.report = report}).has_value());
   const std::map<std::string, std::pair<uint64_t, uint64_t>> expected = {{"comparing", {8, 8}}, {"hashing", {8, 8}}};
   EXPECT_EQ(last, expected);
+}
+
+// Each phase: names, bytes, tensors without a counterpart, deviations.
+TEST(CompareTensors, EndsWhereverItIsCancelled) {
+  std::vector<Tensor> of_a, of_b;
+  for (int i = 0; i < 50; ++i) {
+    of_a.push_back(float32_tensor(fmt::format("{}{}", i % 2 == 0 ? "both" : "a", i), {static_cast<float>(i)}));
+    of_b.push_back(
+        float32_tensor(fmt::format("{}{}", i % 2 == 0 ? "both" : "b", i), {static_cast<float>(i + i % 2 - 1)}));
+  }
+  const Model a = model_of(of_a), b = model_of(of_b);
+  int checks = 0;
+  {
+    const CancelScope scope([&] { return ++checks < 0; });
+    ASSERT_TRUE(compare_tensors(a, b, {.deviation = true, .threads = 1}));
+  }
+  EXPECT_GT(checks, 150) << "for each tensor, in each phase";
+  for (int last = 0; last < checks; ++last) {
+    int asked = 0;
+    const CancelScope scope([&] { return ++asked > last; });
+    EXPECT_FALSE(compare_tensors(a, b, {.deviation = true, .threads = 1})) << last;
+  }
 }
 
 }  // namespace
