@@ -151,14 +151,14 @@ class Computations(TestCase):
     def test_comparison_of_100_000_tensors(self):
         os.mkdir(self.path("models"))
         for name, value in (("a", 0), ("b", 1)):
-            many.safetensors(self.path("models", f"{name}.safetensors"), 100_000, "F64")
+            many.safetensors(self.path("models", f"{name}.safetensors"), many.TENSORS, "F64")
             with open(self.path("models", f"{name}.safetensors"), "r+b") as file:
-                file.seek(-800_000, os.SEEK_END)
-                file.write(struct.pack("<d", value) * 100_000)
+                file.seek(-8 * many.TENSORS, os.SEEK_END)
+                file.write(struct.pack("<d", value) * many.TENSORS)
         self.start(self.path("models"))
         begun = self.spent()
         compared = self.get("compare?a=a.safetensors&b=b.safetensors&values=1")
-        self.assertEqual(compared.count(b'"change":"bytes"'), 100_000)
+        self.assertEqual(compared.count(b'"change":"bytes"'), many.TENSORS)
         size = limits.bytes_of(self.path("models"))
         if not is_sanitized():
             self.assertLess(self.peak_mb() * 1e6, limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size + (64 << 20))
