@@ -1,6 +1,8 @@
 #include "base/values/rendering.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "base/text.h"
@@ -42,6 +44,13 @@ void write_json_string(Out& out, std::string_view text) {
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   out.append(1, '"');
+}
+
+template <class Integer>
+void write_integer(TextSink& out, Integer n) {
+  std::array<char, 24> digits;
+  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), n).ptr;
+  out.append({digits.data(), end});
 }
 
 // Writes a Value without recursion: a Value may be as deep as a reader allows.
@@ -106,8 +115,8 @@ class JsonWriter {
       TextSink& out;
       void operator()(std::nullptr_t) const { out.append("null"); }
       void operator()(bool b) const { out.append(b ? "true" : "false"); }
-      void operator()(int64_t n) const { out.append(std::to_string(n)); }
-      void operator()(uint64_t n) const { out.append(std::to_string(n)); }
+      void operator()(int64_t n) const { write_integer(out, n); }
+      void operator()(uint64_t n) const { write_integer(out, n); }
       void operator()(double n) const {
         if (std::isnan(n))
           out.append("\"NaN\"");
@@ -125,8 +134,8 @@ class JsonWriter {
 
   int depth() const { return outer_ + static_cast<int>(open_.size()); }
   void new_line() {
-    out_.append(1, '\n');
-    out_.append(2 * static_cast<size_t>(depth()), ' ');
+    static const std::string deepest = "\n" + std::string(2 * size_t{kMaxIndent}, ' ');
+    out_.append(std::string_view(deepest).substr(0, 1 + 2 * static_cast<size_t>(depth())));
   }
 
   TextSink& out_;

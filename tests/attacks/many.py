@@ -12,6 +12,7 @@ import limits  # noqa: E402
 
 MAX_PRINTED = 1 << 20
 EMPTY_MB = 20  # of a command for an empty model
+EMPTY_S = 0.1
 # Rendering a million numbers takes longer without optimisation than parsing does.
 IS_DEBUG = limits.is_debug_build(WEIGHTFS)
 SLOWDOWN = 2 * limits.DEBUG_SLOWDOWN if IS_DEBUG else 1
@@ -85,7 +86,7 @@ def memory_mb(size):
 
 
 def cpu_s(size):
-    return (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN
+    return (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size + EMPTY_S) * SLOWDOWN
 
 
 def run_limited(sources, *argv):
