@@ -18,7 +18,6 @@ namespace weightfs {
 /// How blobs that are not local are downloaded.
 struct FetchSettings {
   http::ClientPtr http;  ///< null: offline
-  std::string_view why_offline = "by --offline";  ///< for messages: downloads are disabled …
   download::RetryPolicy options = {};
   /// URLs of directories v1/blobs of other caches, which may have any blob; requested before other servers.
   std::vector<std::string> cache_mirrors = {};
@@ -28,6 +27,7 @@ struct FetchSettings {
   /// How long a server of the user that sends a whole blob instead of a range is asked again: a pull-through cache may
   /// be storing the blob, and each request that it answers meanwhile is another download from its origin.
   std::chrono::seconds wait_for_ranges{0};
+  std::string_view why_offline = "by --offline";  ///< for messages: downloads are disabled …
 };
 
 /// How long a store waits. Tests shorten these times.

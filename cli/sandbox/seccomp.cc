@@ -279,6 +279,12 @@ void allow_rings(Filter& filter) {
   filter.allow(SCMP_SYS(sched_setaffinity), is(0, 0));
 }
 
+Result<void> loaded(Filter& filter) {
+  const int error = filter.load();
+  if (error == 0) return {};
+  return failure(io_error("seccomp", -error));
+}
+
 bool is_of_io_uring(int call) {
   return call == SCMP_SYS(io_uring_setup) || call == SCMP_SYS(io_uring_enter) || call == SCMP_SYS(io_uring_register);
 }
@@ -293,12 +299,6 @@ bool is_granted(const PermittedCalls& permitted, int call) {
   if (call == SCMP_SYS(sendmsg)) return permitted.passes_files;
   if (is_of_io_uring(call)) return permitted.rings;
   return permitted.watches && std::ranges::count(kWatching, call) > 0;
-}
-
-Result<void> loaded(Filter& filter) {
-  const int error = filter.load();
-  if (error == 0) return {};
-  return failure(io_error("seccomp", -error));
 }
 
 }  // namespace
