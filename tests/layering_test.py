@@ -237,6 +237,14 @@ class Layering(unittest.TestCase):
                 wrong.append(f"{file} includes {header}")
         self.assertEqual(wrong, [])
 
+    def test_files_of_tests_have_namespaces_of_their_own(self):
+        """Several are compiled together, in groups that change with each new file."""
+        files = {}
+        for file in (ROOT / "tests").rglob("*_test.cc"):
+            for name in set(re.findall(r"^namespace (weightfs::\w+_test) \{", file.read_text(), re.MULTILINE)):
+                files.setdefault(name, []).append(file.name)
+        self.assertEqual({name: there for name, there in files.items() if len(there) > 1}, {})
+
     def test_every_folder_is_checked(self):
         seen = {file.partition("/")[0] for file, _, _ in includes()}
         there = {folder for folder in ALLOWED if list((ROOT / folder).rglob("*.cc"))}

@@ -11,7 +11,7 @@
 #include "formats/summary/tensors/training_state.h"
 #include "tests/builders/named_tensors.h"
 
-namespace weightfs::summary_test {
+namespace weightfs::packed_weights_test {
 namespace {
 
 using summary::Summary;
@@ -197,4 +197,4 @@ TEST(UnknownAttention, IsFoundByWordsOfFields) {
 }
 
 }  // namespace
-}  // namespace weightfs::summary_test
+}  // namespace weightfs::packed_weights_test

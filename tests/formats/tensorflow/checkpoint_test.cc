@@ -12,7 +12,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::tensorflow_test {
+namespace weightfs::tensorflow_checkpoint_test {
 namespace {
 
 using namespace test::tensorflow;
@@ -347,4 +347,4 @@ TEST(TensorflowCheckpoint, VersionOneHasItsValuesInTheTable) {
 }
 
 }  // namespace
-}  // namespace weightfs::tensorflow_test
+}  // namespace weightfs::tensorflow_checkpoint_test

@@ -8,7 +8,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::tensorflow_test {
+namespace weightfs::tensorflow_graph_test {
 namespace {
 
 using namespace test::tensorflow;
@@ -211,4 +211,4 @@ TEST(TensorflowGraph, IsDetectedByTheBeginning) {
 }
 
 }  // namespace
-}  // namespace weightfs::tensorflow_test
+}  // namespace weightfs::tensorflow_graph_test

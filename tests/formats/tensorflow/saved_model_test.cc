@@ -9,7 +9,7 @@
 #include "tests/support/probe.h"
 #include "tests/support/reading.h"
 
-namespace weightfs::tensorflow_test {
+namespace weightfs::tensorflow_saved_model_test {
 namespace {
 
 using namespace test::tensorflow;
@@ -135,4 +135,4 @@ TEST(SavedModel, DirectoryWithItIsOneModel) {
 }
 
 }  // namespace
-}  // namespace weightfs::tensorflow_test
+}  // namespace weightfs::tensorflow_saved_model_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/models.h"
 
-namespace weightfs::npy_test {
+namespace weightfs::views_npy_test {
 namespace {
 
 using namespace views;
@@ -178,4 +178,4 @@ TEST_F(StringNpy, StringTensorsHaveNpy) {
 }
 
 }  // namespace
-}  // namespace weightfs::npy_test
+}  // namespace weightfs::views_npy_test
