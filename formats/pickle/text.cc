@@ -62,7 +62,9 @@ size_t unescape(std::string_view text, std::string& out) {
     return out += static_cast<char>(code), 1 + length;
   if (text[1] != 'x') return out += text.substr(0, 2), 2;
   const auto [code, length] = digits_at(text.substr(2), 2, 16);
-  return length == 2 ? (out += static_cast<char>(code), 4) : 0;
+  if (length != 2) return 0;
+  out += static_cast<char>(code);
+  return 4;
 }
 
 }  // namespace
