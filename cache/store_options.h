@@ -7,7 +7,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cache/download/origin.h"
@@ -27,7 +26,7 @@ struct FetchSettings {
   /// How long a server of the user that sends a whole blob instead of a range is asked again: a pull-through cache may
   /// be storing the blob, and each request that it answers meanwhile is another download from its origin.
   std::chrono::seconds wait_for_ranges{0};
-  std::string_view why_offline = "by --offline";  ///< for messages: downloads are disabled …
+  bool had_no_links = false;  ///< offline because no container had URLs when the process started
 };
 
 /// How long a store waits. Tests shorten these times.

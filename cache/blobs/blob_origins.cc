@@ -70,11 +70,14 @@ Result<download::RemoteFilePtr> open_ranged_file(StoreCore& store, const BlobRef
 
 Error not_available(StoreCore& store, const BlobRef& ref, const Error& reason) {
   if (reason.code != Code::not_found) return reason;
-  const bool offline = store.fetching().http == nullptr;
-  return {offline ? Code::network : Code::not_found,
-          fmt::format("{}: not cached, and {}", ref.name,
-                      offline ? fmt::format("downloads are disabled {}", store.fetching().why_offline)
-                              : "the container has no URL for it")};
+  const FetchSettings& fetching = store.fetching();
+  const auto error = [&](Code code, std::string_view why) {
+    return Error{code, fmt::format("{}: not cached, and {}", ref.name, why)};
+  };
+  if (fetching.http != nullptr || (fetching.had_no_links && ref.urls.empty()))
+    return error(Code::not_found, "the container has no URL for it");
+  return error(Code::network, fetching.had_no_links ? "no source had links when the process started; start it again"
+                                                    : "downloads are disabled by --offline");
 }
 
 }  // namespace weightfs::blobs

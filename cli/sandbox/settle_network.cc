@@ -1,9 +1,12 @@
 #include "cli/sandbox/settle_network.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <span>
@@ -13,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/os/descriptor.h"
 #include "cli/process/isolated.h"
 #include "cli/sandbox/sandbox.h"
 
@@ -43,11 +47,14 @@ bool is_without_links(std::string_view head) {
   return head.size() == Head().size() && head.back() == '{' && head.substr(4, 4) == std::string_view("\0\0\0\0", 4);
 }
 
+// A pipe or a device is not opened, which might block.
 bool is_file_without_links(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   Head head{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), head.size());
-  return is_without_links({head.data(), static_cast<size_t>(file.gcount())});
+  const ssize_t got = ::pread(file.number(), head.data(), head.size(), 0);
+  return got > 0 && is_without_links({head.data(), static_cast<size_t>(got)});
 }
 
 bool is_part_without_links(const Part& part) {
@@ -112,7 +119,7 @@ void settle_network(const std::vector<std::string>& sources, const OpenOptions& 
   std::erase_if(opened, is_file_without_links);
   if (!opened.empty() && may_need_network(opened, options, store_flags)) return;
   store_flags.offline = true;
-  fetching.why_offline = "for sources without links when they were opened";
+  fetching.had_no_links = true;
 }
 
 }  // namespace weightfs::sandbox

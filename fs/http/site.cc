@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <new>
@@ -249,9 +250,10 @@ Response Site::directory(const Request& request, const Client& client, Ino ino, 
     query.limit = parse_number<uint64_t>(*limit);
     if (!query.limit || *query.limit == 0) return refuse({400, "limit is not a number of entries"}, &request);
   }
-  // A search may take long; its client may type on.
-  const bool may_end = client.has_left && !query.search.empty();
-  const CancelScope scope(may_end ? client.has_left : [] { return false; });
+  // A search may take long; its client may type on. One that has only closed its sending end gets a brief answer.
+  const auto may_end = std::chrono::steady_clock::now() + kCancelCheck;
+  const bool is_search = client.has_left && !query.search.empty();
+  const CancelScope scope([&] { return is_search && std::chrono::steady_clock::now() > may_end && client.has_left(); });
   auto response = listing_response(forest_, ino, query);
   if (!response) return failed(request, ino, response.error());
   response->add("X-Content-Type-Options", "nosniff").add("Referrer-Policy", "no-referrer");

@@ -345,9 +345,14 @@ TEST_F(DigestBlobTest, OfflineReadFailsWithMessage) {
 // A process that was started for sources without links.
 TEST_F(DigestBlobTest, ReadWithoutTheNetworkSaysWhy) {
   StoreOptions options = this->options();
-  options.fetching.why_offline = "for sources without links";
-  EXPECT_EQ(read_blob(blob_store(std::move(options)), blob_ref({"https://localhost:1/b"})),
-            "error: layer: not cached, and downloads are disabled for sources without links");
+  options.fetching.had_no_links = true;
+  const auto store = blob_store(std::move(options));
+  EXPECT_EQ(read_blob(store, blob_ref({"https://localhost:1/b"})),
+            "error: layer: not cached, and no source had links when the process started; start it again");
+  const auto found = store->resolve(blob_ref());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::not_found);
+  EXPECT_EQ(found.error().message, "layer: not cached, and the container has no URL for it");
 }
 
 TEST_F(DigestBlobTest, UnverifiedSourceSeesBytesBeforeVerification) {
