@@ -21,7 +21,7 @@ import many  # noqa: E402
 API = "/.weightfs/api/v1/"
 SLOWDOWN = limits.DEBUG_SLOWDOWN if many.IS_DEBUG else 1
 END_S = 2 * (2 if SLOWDOWN > 1 else 1)  # of processor time, which a server that ends takes, whatever it computes
-END_WALL_S = 8  # a busy machine gives less processor time; responses in progress may take ten seconds
+END_WALL_S = 12  # a busy machine gives less processor time; responses whose clients do not read may take ten seconds
 BEGUN_S = 0.3 * SLOWDOWN
 EMPTY_MB = 30  # of a server of an empty model
 ENDPOINTS = ("models", "model", "tensors?sort=name&limit=1000", "tensors?sort=shape&order=desc", "tensors?q=w9+layers&limit=1000",
