@@ -451,8 +451,7 @@ Result<void> read_json(const Source& source, uint64_t offset, uint64_t size, Jso
   const bool whole = parser.parse();
   if (stream.error()) return tl::unexpected(*stream.error());
   if (!parser.problem().empty()) return failure(Code::corrupt, parser.problem());
-  if (!whole) return failure(Code::corrupt, "JSON that was stopped by its reader");
-  return {};
+  return whole ? Result<void>() : failure(Code::corrupt, "JSON that was stopped by its reader");
 }
 
 namespace {

@@ -245,31 +245,11 @@ class TarLister {
     while (TRY(add_next())) {
     }
     Archive archive = std::move(builder_).finish();
-    TRY_VOID(check_names(archive));
+    TRY_VOID(check_names(archive, has_times_as_name_));
     return archive;
   }
 
  private:
-  // Fails if tar and tarfile write different bytes to a file.
-  Result<void> check_names(const Archive& archive) const {
-    if (!archive.relinked.empty())
-      return failure(Code::corrupt,
-                     fmt::format("tar: {} is a link, or below one, and then a file: programs differ in what they write",
-                                 quoted(archive.relinked)));
-    if (has_times_as_name_ && !archive.repeated.empty())
-      return failure(Code::corrupt,
-                     fmt::format("tar: {} comes twice, and headers have times of GNU tar: programs differ "
-                                 "in the names that they read",
-                                 quoted(archive.repeated)));
-    for (const Part& part : archive.parts) {
-      const auto path = without_dots(part.path);
-      if (path && archive.find(*path) != nullptr)
-        return failure(Code::corrupt,
-                       fmt::format("tar: {} and {} are one file for some programs", quoted(part.path), quoted(*path)));
-    }
-    return {};
-  }
-
   // A member as described by its headers.
   struct Member {
     std::string name;

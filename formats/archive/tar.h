@@ -9,6 +9,10 @@
 
 #include "base/blobs.h"
 
+namespace weightfs::archive {
+struct Archive;
+}
+
 namespace weightfs::archive::tar {
 
 /// The size of a header; the data after it are padded to a multiple of it.
@@ -53,7 +57,7 @@ std::optional<std::string> contradiction(std::string_view headers);
 /// takes for it.
 bool has_times_as_name(std::string_view headers);
 
-/// The path without `..`, if it stays inside; nothing otherwise, or if it has none.
-std::optional<std::string> without_dots(std::string_view path);
+/// Fails with corrupt if GNU tar and tarfile write different bytes to a file. `has_times`: of a member's headers.
+Result<void> check_names(const Archive& archive, bool has_times);
 
 }  // namespace weightfs::archive::tar

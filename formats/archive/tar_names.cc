@@ -1,8 +1,12 @@
 // Contradictions in the headers of a tar.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "base/text.h"
+#include "formats/archive/archive.h"
 #include "formats/archive/tar.h"
 
 namespace weightfs::archive::tar {
@@ -53,28 +57,7 @@ bool names_member(std::string_view records) {
 
 bool is_of_gnu(std::string_view block) { return block.substr(kMagicAt, 6) == "ustar "; }
 
-}  // namespace
-
-std::optional<std::string> contradiction(std::string_view bytes) {
-  bool has_long_name = false, has_pax_name = false;
-  for (const HeaderBlock& header : headers_in(bytes)) {
-    if (header.type == 'g' && names_member(header.data)) return "a global header with a name or a size";
-    if (header.type == '2' && size_of(header.block) > 0) return "a symbolic link with a size";
-    has_long_name |= header.type == 'L' || header.type == 'K';
-    has_pax_name |= (header.type == 'x' || header.type == 'X') && names_member(header.data);
-    if (!is_extended(header.type) && header.block[kPrefixAt] != '\0' && !is_of_gnu(header.block) &&
-        header.block.substr(kMagicAt, kUstar.size()) != kUstar)
-      return "a header of the old format with a part of a name of ustar";
-  }
-  if (has_long_name && has_pax_name) return "a name of GNU tar and one of PAX";
-  return std::nullopt;
-}
-
-bool has_times_as_name(std::string_view bytes) {
-  const auto headers = headers_in(bytes);
-  return !headers.empty() && is_of_gnu(headers.back().block) && headers.back().block[kPrefixAt] != '\0';
-}
-
+// The path without `..`, if it stays inside; nothing otherwise, or if it has none.
 std::optional<std::string> without_dots(std::string_view path) {
   std::vector<std::string_view> kept;
   bool has_dots = false;
@@ -97,6 +80,46 @@ std::optional<std::string> without_dots(std::string_view path) {
     out += component;
   }
   return out;
+}
+
+}  // namespace
+
+std::optional<std::string> contradiction(std::string_view bytes) {
+  bool has_long_name = false, has_pax_name = false;
+  for (const HeaderBlock& header : headers_in(bytes)) {
+    if (header.type == 'g' && names_member(header.data)) return "a global header with a name or a size";
+    if (header.type == '2' && size_of(header.block) > 0) return "a symbolic link with a size";
+    has_long_name |= header.type == 'L' || header.type == 'K';
+    has_pax_name |= (header.type == 'x' || header.type == 'X') && names_member(header.data);
+    if (!is_extended(header.type) && header.block[kPrefixAt] != '\0' && !is_of_gnu(header.block) &&
+        header.block.substr(kMagicAt, kUstar.size()) != kUstar)
+      return "a header of the old format with a part of a name of ustar";
+  }
+  if (has_long_name && has_pax_name) return "a name of GNU tar and one of PAX";
+  return std::nullopt;
+}
+
+bool has_times_as_name(std::string_view bytes) {
+  const auto headers = headers_in(bytes);
+  return !headers.empty() && is_of_gnu(headers.back().block) && headers.back().block[kPrefixAt] != '\0';
+}
+
+Result<void> check_names(const Archive& archive, bool has_times) {
+  if (!archive.relinked.empty())
+    return failure(Code::corrupt,
+                   fmt::format("tar: {} is a link, or below one, and then a file: programs differ in what they write",
+                               quoted(archive.relinked)));
+  if (has_times && !archive.repeated.empty())
+    return failure(Code::corrupt, fmt::format("tar: {} comes twice, and headers have times of GNU tar: programs differ "
+                                              "in the names that they read",
+                                              quoted(archive.repeated)));
+  for (const Part& part : archive.parts) {
+    const auto path = without_dots(part.path);
+    if (path && archive.find(*path) != nullptr)
+      return failure(Code::corrupt,
+                     fmt::format("tar: {} and {} are one file for some programs", quoted(part.path), quoted(*path)));
+  }
+  return {};
 }
 
 }  // namespace weightfs::archive::tar

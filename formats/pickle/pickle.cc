@@ -65,4 +65,18 @@ std::vector<Index> Pickle::items(Index value, size_t most) const {
   return items;
 }
 
+std::string callable_text(const Pickle& pickle, Index callable) {
+  constexpr int kMaxCalls = 8;
+  std::string calls;
+  for (int depth = 0; pickle.kind(callable) == Kind::call && depth < kMaxCalls; ++depth) {
+    callable = pickle.call(callable).callable;
+    calls += "()";
+  }
+  if (pickle.kind(callable) == Kind::persistent) {
+    const std::vector<Index> identifier = pickle.items(pickle.identifier(callable), 2);
+    if (identifier.size() == 2) callable = identifier[1];
+  }
+  return (pickle.kind(callable) == Kind::global ? std::string(pickle.global(callable)) : "?") + calls;
+}
+
 }  // namespace weightfs::pickle

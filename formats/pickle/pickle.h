@@ -141,6 +141,9 @@ class Pickle {
   Index root_ = kNoValue;
 };
 
+/// "module.name", or that of the call that would return the function, with parentheses; "?" for others.
+std::string callable_text(const Pickle& pickle, Index callable);
+
 /// What follows an object in the file, between two opcodes: a pickle of its own, or plain bytes.
 struct Inline {
   bool is_pickle = false;

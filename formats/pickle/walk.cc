@@ -105,7 +105,6 @@ class Walker {
   Result<Kept> kept(Value value, uint64_t bytes = 0);
   Result<Kept> kept(Map map, bool is_empty);
   std::string key_text(Index key, int depth = 0) const;
-  std::string callable_text(Index callable, int depth = 0) const;
   std::string tensor_name(int depth) const { return depth == 0 && path_.empty() ? std::string(kBareTensor) : path_; }
 
   const Pickle& pickle_;
@@ -334,7 +333,7 @@ Result<Walker::Kept> Walker::visit_call(const Call& call, int depth) {
   if (call.state != kNoValue) TRY_VOID(visit_state(state_of(pickle_, call), depth, map));
   const bool has_nothing = call.dict == kNoValue && call.list == kNoValue && call.state == kNoValue;
   if (map.empty() && has_nothing && arguments.empty() && !is_dict_type(type) && !is_filled_later(type)) {
-    std::string text = callable_text(call.callable);
+    std::string text = callable_text(pickle_, call.callable);
     const size_t size = text.size();
     return kept(std::move(text), size);
   }
@@ -382,7 +381,7 @@ Result<void> Walker::visit_unknown_arguments(const Call& call, int depth, Map& o
   auto found = TRY(visit(call.arguments, depth + 1));
   if (global != nullptr && can_run_code(*global)) leave_out(tensors, global->text);
   if (!found) return {};
-  std::string name = callable_text(call.callable);
+  std::string name = callable_text(pickle_, call.callable);
   TRY_VOID(out_.charges.charge(Cost::value));
   TRY_VOID(out_.charges.charge(Cost::kept, name.size()));
   out.append(std::move(name), std::move(*found));
@@ -461,18 +460,6 @@ std::string Walker::key_text(Index key, int depth) const {
     default:
       return "?";
   }
-}
-
-// "module.name", or that of the call that would return the function, with parentheses.
-std::string Walker::callable_text(Index callable, int depth) const {
-  constexpr int kMaxCalls = 8;
-  if (pickle_.kind(callable) == Kind::call && depth < kMaxCalls)
-    return callable_text(pickle_.call(callable).callable, depth + 1) + "()";
-  if (pickle_.kind(callable) == Kind::persistent) {
-    const std::vector<Index> identifier = pickle_.items(pickle_.identifier(callable), 2);
-    if (identifier.size() == 2) callable = identifier[1];
-  }
-  return pickle_.kind(callable) == Kind::global ? std::string(pickle_.global(callable)) : "?";
 }
 
 }  // namespace
