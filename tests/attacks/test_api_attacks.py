@@ -3,7 +3,6 @@ and a server that ends meanwhile.
 """
 import json
 import os
-import re
 import signal
 import socket
 import struct
@@ -53,29 +52,19 @@ class Computations(TestCase):
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n".encode())
         return connection
 
-    def spent(self):
-        """Seconds of processor time of the server."""
-        with open(f"/proc/{self.server.process.pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-    def peak_mb(self):
-        with open(f"/proc/{self.server.process.pid}/status") as file:
-            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
-
     def assert_idle(self):
         """The server computes nothing any more, soon: by its processor time, because others use the machine, too."""
-        begun = self.spent()
+        begun = self.server.spent()
 
         def is_idle():
-            before = self.spent()
+            before = self.server.spent()
             time.sleep(0.3)
-            return self.spent() - before < 0.1
+            return self.server.spent() - before < 0.1
         until(is_idle, "the computation goes on")
-        self.assertLess(self.spent() - begun, END_S)
+        self.assertLess(self.server.spent() - begun, END_S)
 
     def assert_ends(self):
-        begun, spent = time.monotonic(), self.spent()
+        begun, spent = time.monotonic(), self.server.spent()
         before = os.times()
         self.server.process.send_signal(signal.SIGTERM)
         self.server.process.wait(LIMIT_S)
@@ -98,11 +87,11 @@ class Computations(TestCase):
 
     def test_overview_of_60_000_tensors(self):
         self.serve(60_000, "F64")
-        begun = self.spent()
+        begun = self.server.spent()
         self.get("overview?metric=rms")
         size = limits.bytes_of(self.path("m.safetensors"))
         if not is_sanitized():
-            self.assertLess(self.spent() - begun, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN)
+            self.assertLess(self.server.spent() - begun, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN)
         self.check_computation("overview?metric=mean")
 
     def test_experts_of_60_000_tensors_are_not_found(self):
@@ -145,7 +134,7 @@ class Computations(TestCase):
         until(lambda: self.server.get("/tensors/layers.0.w0").status == 200, "not answered")
         time.sleep(0.5)
         if not is_sanitized():
-            self.assertLess(self.peak_mb(), 128)
+            self.assertLess(self.server.peak_mb(), 128)
         del clients
 
     def test_comparison_of_100_000_tensors(self):
@@ -156,25 +145,25 @@ class Computations(TestCase):
                 file.seek(-8 * many.TENSORS, os.SEEK_END)
                 file.write(struct.pack("<d", value) * many.TENSORS)
         self.start(self.path("models"))
-        begun = self.spent()
+        begun = self.server.spent()
         compared = self.get("compare?a=a.safetensors&b=b.safetensors&values=1")
         self.assertEqual(compared.count(b'"change":"bytes"'), many.TENSORS)
         size = limits.bytes_of(self.path("models"))
         if not is_sanitized():
-            self.assertLess(self.peak_mb() * 1e6, limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size + (64 << 20))
-            self.assertLess(self.spent() - begun, (1 + limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * 2 * SLOWDOWN)
+            self.assertLess(self.server.peak_mb() * 1e6, limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size + (64 << 20))
+            self.assertLess(self.server.spent() - begun, (1 + limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * 2 * SLOWDOWN)
         self.check_computation("compare?a=b.safetensors&b=a.safetensors&values=1")
 
     def check_endpoints(self, source):
         self.start(source)
         size = limits.bytes_of(source)
         for target in [API + endpoint for endpoint in ENDPOINTS] + list(PATHS):
-            begun = self.spent()
+            begun = self.server.spent()
             status = self.server.get(target).status
             self.assertIn(status, (200, 301, 404, 422), target)
             if not is_sanitized():
-                self.assertLess(self.spent() - begun, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN, target)
-                self.assertLess(self.peak_mb(), (limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size) / 1e6 + EMPTY_MB, target)
+                self.assertLess(self.server.spent() - begun, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN, target)
+                self.assertLess(self.server.peak_mb(), (limits.MEMORY_BASE + limits.MEMORY_PER_BYTE * size) / 1e6 + EMPTY_MB, target)
         self.assert_ends()
 
     def test_every_endpoint_of_100_000_tensors_of_each_width(self):

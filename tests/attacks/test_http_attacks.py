@@ -29,17 +29,7 @@ class Requests(TestCase):
         source = self.sample("m.safetensors", tensors)
         self.server = HttpServer(source, folder=self.path("."))
         self.addCleanup(self.server.close)
-        self.begun = self.spent()
-
-    def spent(self):
-        """Seconds of processor time of the server."""
-        with open(f"/proc/{self.server.process.pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-    def peak_mb(self):
-        with open(f"/proc/{self.server.process.pid}/status") as file:
-            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
+        self.begun = self.server.spent()
 
     def connect(self):
         connection = socket.create_connection((self.server.host, self.server.port), timeout=LIMIT_S)
@@ -56,9 +46,9 @@ class Requests(TestCase):
     def tearDown(self):
         self.assertEqual(self.server.get("/tensors/small").body, b"hello")
         self.assertIsNone(self.server.process.poll())
-        self.assertLess(self.spent() - self.begun, CPU_S)
+        self.assertLess(self.server.spent() - self.begun, CPU_S)
         if not is_sanitized():
-            self.assertLess(self.peak_mb(), MEMORY_MB)
+            self.assertLess(self.server.peak_mb(), MEMORY_MB)
         super().tearDown()
 
     def test_header_of_a_gigabyte_is_refused_at_its_limit(self):

@@ -1,6 +1,7 @@
 """A table of situations that users reported: a file that a test builds, a command, and the right answer."""
 import functools
 import json
+import os
 from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 from mounting import TestCase, run
@@ -18,6 +19,17 @@ class Case(NamedTuple):
     fields: Dict[str, Any] = {}  # of the JSON on standard output: "summary.parameters" → value or ABSENT
     shows: Sequence[str] = ()  # texts of standard output and standard error
     hides: Sequence[str] = ()  # texts that are in neither
+
+
+def file(name, data):
+    """Builds a file of these bytes."""
+    def build(tmp):
+        path = os.path.join(tmp, name)
+        with open(path, "wb") as out:
+            out.write(data)
+        return path
+
+    return build
 
 
 def info(name, build, status=0, shows=(), hides=(), **fields):

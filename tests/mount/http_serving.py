@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,6 +31,16 @@ class HttpServer:
         self.url = self.urls[0]
         if self.url.startswith(scheme):
             self.host, self.port = urlsplit(self.url).hostname, urlsplit(self.url).port
+
+    def spent(self):
+        """Seconds of processor time."""
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def peak_mb(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
 
     def error_text(self):
         if self.folder is None:

@@ -7,7 +7,7 @@ import struct
 import tarfile
 import zipfile
 
-from cases import ABSENT, SOURCE, Case, table
+from cases import ABSENT, SOURCE, Case, file, table
 from mounting import TestCase, run, unittest
 import pickles
 import protobuf
@@ -39,16 +39,6 @@ def directory(**files):
             os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
             with open(os.path.join(path, name), "wb") as out:
                 out.write(encoded(data))
-        return path
-
-    return build
-
-
-def file(name, data):
-    def build(tmp):
-        path = os.path.join(tmp, name)
-        with open(path, "wb") as out:
-            out.write(data)
         return path
 
     return build

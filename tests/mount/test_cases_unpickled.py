@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 import zlib
 
-from cases import SOURCE, Case, table
+from cases import SOURCE, Case, file, table
 from mounting import unittest
 import archives
 import pickles
@@ -27,42 +27,28 @@ def npy(data=b"", descr="<f4", shape="(0,)"):
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + data
 
 
-def file(name, data):
+def directory(name, weights, files):
+    """Builds a directory; `__` in the name of a file is a dot, `___` a slash."""
     def build(tmp):
         path = os.path.join(tmp, name)
-        with open(path, "wb") as out:
-            out.write(data)
+        named = {each.replace("___", "/").replace("__", "."): data for each, data in files.items()}
+        for each, data in {**weights, **named}.items():
+            os.makedirs(os.path.dirname(os.path.join(path, each)), exist_ok=True)
+            with open(os.path.join(path, each), "wb") as out:
+                out.write(data)
         return path
 
     return build
 
 
 def model(**files):
-    """A directory of a model, with files besides its weights; `__` in a name is a dot, `___` a slash."""
-    def build(tmp):
-        path = os.path.join(tmp, "m")
-        named = {name.replace("___", "/").replace("__", "."): data for name, data in files.items()}
-        for name, data in {"config.json": b"{}", "model.safetensors": WEIGHTS, **named}.items():
-            os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
-            with open(os.path.join(path, name), "wb") as out:
-                out.write(data)
-        return path
-
-    return build
+    """A directory of a model, with files besides its weights."""
+    return directory("m", {"config.json": b"{}", "model.safetensors": WEIGHTS}, files)
 
 
 def models(**files):
     """A directory of several models and of other files."""
-    def build(tmp):
-        path = os.path.join(tmp, "d")
-        named = {name.replace("___", "/").replace("__", "."): data for name, data in files.items()}
-        for name, data in {"a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS, **named}.items():
-            os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
-            with open(os.path.join(path, name), "wb") as out:
-                out.write(data)
-        return path
-
-    return build
+    return directory("d", {"a.safetensors": WEIGHTS, "b.safetensors": WEIGHTS}, files)
 
 
 def packed(name, members, method=zipfile.ZIP_STORED):
