@@ -159,7 +159,7 @@ class Scanner {
     return {Token::literal, unescaped(inner)};
   }
 
-  // Behind the tag endraw: what is before it is text.
+  // The position after the tag endraw; everything before that tag is text.
   void skip_raw() {
     constexpr std::string_view kEnd = "endraw";
     for (size_t at = text_.find(kEnd, at_); at != text_.npos; at = text_.find(kEnd, at + 1)) {

@@ -200,7 +200,7 @@ std::vector<Block> fold_blocks(const Model& model, std::span<const Counted> coun
   if (counted.size() != tensors.size()) return {};
   if (model.budget == nullptr) return fold_blocks(tensors, counted, lines);
   const uint64_t most = std::min<uint64_t>(components_of(tensors), kMaxNameNodes);
-  // A list that grows beyond what was reserved is copied, so that both are in memory.
+  // A list that outgrows its reservation is copied: the old and the new one are in memory at a time.
   const uint64_t nodes = most > NameTree::kNodesPerTensor * tensors.size() ? 2 * most : most;
   const bool is_paid = model.budget->charge(Cost::node, nodes).has_value();
   auto blocks = fold_blocks(tensors, counted, lines, is_paid ? kMaxNameNodes : 0);

@@ -22,7 +22,7 @@ class Refused(Exception):
 
 def of_array(array):
     """An array as a value: type, shape, numbers."""
-    if array.dtype.names is not None:  # the bytes between the fields are nobody's
+    if array.dtype.names is not None:  # the bytes between fields belong to none
         return str(array.dtype), array.shape, repr(array.tolist())
     return array.dtype.newbyteorder("<").str, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
 
