@@ -26,19 +26,19 @@ Result<std::optional<Header>> header_at(const SourcePtr& bytes, uint64_t begin, 
 
 Result<pickle::Names> later_names(const SourcePtr& bytes, uint64_t begin, Budget& budget) {
   pickle::Names names;
-  while (begin < bytes->size()) {
-    const auto header = TRY(header_at(bytes, begin, budget));
-    if (header) begin += header->data;
+  Cursor cursor(*bytes, begin, bytes->size());
+  while (cursor.left() > 0) {
+    std::optional<Header> header;
+    if (TRY(cursor.ahead(kMagic.size())).starts_with(kMagic)) header = TRY(header_at(bytes, cursor.position(), budget));
+    if (header) TRY_VOID(cursor.skip(header->data));
     if (header && !header->type.has_objects) {
-      if (header->nbytes > bytes->size() - std::min(begin, bytes->size())) break;
-      begin += header->nbytes;
+      if (header->nbytes > cursor.left()) break;
+      TRY_VOID(cursor.skip(header->nbytes));
       continue;
     }
-    Cursor cursor(*bytes, begin, bytes->size());
     const pickle::Imports found = TRY(pickle::imports_of(cursor, budget));
     names.add(found);
     if (!found.is_complete) break;
-    begin = cursor.position();
   }
   return names;
 }
