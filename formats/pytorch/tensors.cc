@@ -199,7 +199,8 @@ Result<void> TensorReader::read_unknown(Tensor& tensor, std::string_view type, c
                         *elements > 0 && storage.size() % *elements == 0 && storage.size() / *elements <= kMostBytes;
   const std::string_view name = type.substr(type.rfind('.') + 1);
   if (name.empty()) return failure(Code::corrupt, "its dtype is not a name");
-  if (!is_whole || storage.size() == 0) return failure(Code::unsupported, fmt::format("its dtype {} is unknown", name));
+  if (!is_whole || storage.size() == 0)
+    return failure(Code::unsupported, fmt::format("its dtype {} is unknown", quoted(name)));
   TRY_VOID(out_.charges.charge(Cost::kept, name.size()));
   tensor.stored_dtype = out_.string_pool.emplace_back(name);
   tensor.source = storage;
