@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,8 @@ enum class Element : uint8_t {
   blobs,
   blob,
   body,
+  then_body,
+  else_body,
   edges,
   edge,
   info,
@@ -64,15 +67,28 @@ constexpr auto kChildren = std::to_array<Child>({
     {Element::layer, "weights", Element::blob},  // IR 2
     {Element::layer, "biases", Element::blob},
     {Element::layer, "body", Element::body},
-    {Element::layer, "then_body", Element::body},
-    {Element::layer, "else_body", Element::body},
+    {Element::layer, "then_body", Element::then_body},
+    {Element::layer, "else_body", Element::else_body},
     {Element::body, "layers", Element::layers},
+    {Element::then_body, "layers", Element::layers},
+    {Element::else_body, "layers", Element::layers},
     {Element::blobs, "", Element::blob},
     {Element::input, "port", Element::input_port},
     {Element::output, "port", Element::output_port},
     {Element::input_port, "dim", Element::dim},
     {Element::output_port, "dim", Element::dim},
 });
+
+bool is_body(Element element) {
+  return element == Element::body || element == Element::then_body || element == Element::else_body;
+}
+
+// Whether OpenVINO reads only the first child of this kind.
+bool is_read_once(Element element) {
+  constexpr auto kOnce =
+      std::to_array({Element::layers, Element::data, Element::input, Element::output, Element::blobs, Element::edges});
+  return is_body(element) || std::ranges::find(kOnce, element) != kOnce.end();
+}
 
 Element element_of(Element parent, std::string_view name) {
   for (const Child& child : kChildren)
@@ -133,25 +149,27 @@ class StructureReader final : public XmlEvents {
   StructureReader(Budget& budget, Tensors& tensors) : budget_(budget), tensors_(tensors), info_(budget) {}
 
   Result<void> begin(std::string_view name, const XmlAttributes& attributes) override {
-    const Element parent = open_.empty() ? Element::document : open_.back();
+    const Element parent = open_.empty() ? Element::document : open_.back().element;
     const Element element = element_of(parent, name);
     if (parent == Element::document && element != Element::net)
       return failure(Code::unsupported, fmt::format("XML with the root element {}, \"net\" expected", quoted(name)));
-    open_.push_back(element);
+    if (!open_.empty() && is_read_once(element) && !open_.back().children.insert(element).second)
+      return failure(Code::corrupt, fmt::format("<{}> twice in an element, of which OpenVINO reads the first", name));
+    open_.push_back({element, {}});
     return begin(element, name, attributes);
   }
 
   Result<void> end() override {
-    const Element element = open_.back();
+    const Element element = open_.back().element;
     open_.pop_back();
     if (element == Element::info) info_.end();
-    if (element == Element::body) scopes_.pop_back();
+    if (is_body(element)) scopes_.pop_back();
     if (element == Element::input_port || element == Element::output_port) port_ = nullptr;
     return element == Element::layer ? end_layer() : Result<void>();
   }
 
   Result<void> text(std::string_view piece) override {
-    if (open_.back() == Element::dim && port_ != nullptr && port_->dims.size() + piece.size() <= kMaxDims)
+    if (open_.back().element == Element::dim && port_ != nullptr && port_->dims.size() + piece.size() <= kMaxDims)
       port_->dims += piece;
     return {};
   }
@@ -175,7 +193,12 @@ class StructureReader final : public XmlEvents {
   Budget& budget_;
   Tensors& tensors_;
   InfoBuilder info_;
-  std::vector<Element> open_;
+  struct Open {
+    Element element;
+    std::set<Element> children;  // those that are read once
+  };
+
+  std::vector<Open> open_;
   std::vector<Layer> layers_;        // those that are open: a layer may have bodies, which have layers
   std::vector<std::string> scopes_;  // of the bodies that are open
   Port* port_ = nullptr;             // that is open, in layers_.back(); null if it is not kept
@@ -213,6 +236,8 @@ Result<void> StructureReader::begin(Element element, std::string_view name, cons
       return {};
     }
     case Element::body:
+    case Element::then_body:
+    case Element::else_body:
       return begin_body(name);
     case Element::input_port:
     case Element::output_port:

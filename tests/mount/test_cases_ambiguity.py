@@ -4,6 +4,7 @@ import os
 from cases import SOURCE, Case, info, table
 import archives
 import containers
+from flatbuffer import FlatBuffer, Shared
 from tensors import Tensor
 
 REFUSED = 5
@@ -59,6 +60,22 @@ def zipped(*names):
     return build
 
 
+def toml_key_twice(folder):
+    toml = archives.NOOP.replace("[runner]\n", '[runner]\nrunner_name = "torch"\n')
+    with archives.Zip(os.path.join(folder, "m.carton")) as out:
+        out.write("carton.toml", toml.encode())
+    return os.path.join(folder, "m.carton")
+
+
+def tflite_shared(folder):
+    """Two entries of the list of tensors are one table, as a writer that shares equal tables makes it."""
+    tensor = Shared({0: ("i", (2,)), 1: ("b", 3), 2: ("I", 1), 3: "w"})  # uint8, the second buffer
+    model = {0: ("I", 3), 2: [{0: [tensor, tensor]}], 4: [{}, {0: ("B", b"12")}]}
+    data = FlatBuffer(model).bytes
+    root = int.from_bytes(data[:4], "little")
+    return write(folder, "m.tflite", (root + 12).to_bytes(4, "little") + b"TFL3" + bytes(8) + data[4:])
+
+
 CONFIG = '{"model_type": "llama", "num_hidden_layers": 1, "num_hidden_layers": 7, "model_type": "bert"}'
 
 Ambiguity = table("Ambiguity", [
@@ -66,6 +83,8 @@ Ambiguity = table("Ambiguity", [
     of_index("index-tensor-twice", f'{{"weight_map": {{"w": "{SHARDS[0]}", "w": "{SHARDS[1]}"}}}}'),
     of_index("index-map-twice", f'{{"weight_map": {{"w": "{SHARDS[0]}"}}, "weight_map": {{"w": "{SHARDS[1]}"}}}}'),
     Case("carton-member-twice", carton, ("info", SOURCE), REFUSED, shows=["Carton reads the first, zip programs the last"]),
+    Case("carton-toml-key-twice", toml_key_twice, ("cat", SOURCE, "warnings.txt"), shows=["runner_name"]),
+    Case("tflite-table-shared", tflite_shared, ("cat", SOURCE, "tensors/w%~2"), shows=["12"]),
     Case("zip-names-of-one-path", zipped("a.safetensors", "./a.safetensors"), ("info", SOURCE), REFUSED,
          shows=['several members have the path "a.safetensors" under different names']),
     Case("zip-directory-with-bytes", zipped("a.safetensors", "b.npy/"), ("verify", SOURCE), REFUSED,

@@ -147,6 +147,17 @@ TEST(OpenVino, OtherXmlIsRefused) {
   EXPECT_EQ(error_of(""), "openvino: not valid XML: no element found, line 1");
 }
 
+TEST(OpenVino, RepeatedElementsAreRefused) {
+  const std::string data = R"(<data element_type="u8" shape="2" offset="0" size="2"/>)";
+  const std::string why = "twice in an element, of which OpenVINO reads the first";
+  EXPECT_EQ(error_of(net(layer("0", "w", "Const", data + data))), "openvino: <data> " + why);
+  EXPECT_EQ(error_of(net("", "<layers/>")), "openvino: <layers> " + why);
+  EXPECT_EQ(error_of(net(layer("0", "w", "Loop", "<body/><body/>"))), "openvino: <body> " + why);
+  EXPECT_EQ(error_of(net(layer("0", "w", "Add", "<input/><input/>"))), "openvino: <input> " + why);
+  EXPECT_THAT(error_of(net("<layer id='0' id='1'/>")), HasSubstr("duplicate attribute"));
+  EXPECT_TRUE(read(net(layer("0", "w", "If", "<then_body/><else_body/>")), {}).has_value());
+}
+
 TEST(OpenVino, HostileXmlIsRefused) {
   const auto with_type = [](const std::string& declarations) {
     return error_of(fmt::format("<!DOCTYPE net [{}]><net name='&a;' version='11'><layers/></net>", declarations));
