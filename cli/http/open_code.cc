@@ -90,6 +90,7 @@ httpd::Accepted<httpd::Response> OpenCode::answer(const httpd::Request& request,
   if (is_used_) return httpd::refused(410, fmt::format("the code has been used; {}", kOpenPrinted));
   if (std::chrono::steady_clock::now() > until_)
     return httpd::refused(410, fmt::format("the code has expired; {}", kOpenPrinted));
+  if (httpd::is_forwarded(request)) return httpd::refused(403, "a proxy has forwarded the code, for an unknown user");
   if (is_of_another_user(client, port_)) return httpd::refused(403, "the code is for another user");
   is_used_ = true;
   httpd::Response response{303};

@@ -58,6 +58,12 @@ bool is_of_another_page(const Request& request, bool may_be_linked) {
 
 }  // namespace
 
+bool is_forwarded(const Request& request) {
+  constexpr auto kFields = std::to_array<std::string_view>(
+      {"forwarded", "x-forwarded-for", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"});
+  return std::ranges::any_of(kFields, [&](std::string_view field) { return request.field(field) != nullptr; });
+}
+
 bool is_equal(std::string_view sent, std::string_view secret) {
   unsigned difference = sent.size() == secret.size() ? 0U : 1U;
   for (size_t i = 0; i < sent.size(); ++i)

@@ -38,6 +38,9 @@ bool has_token(const AccessRules& rules, const Request& request);
 /// Whether Host is a name of this machine: not that of a proxy in front of the server.
 bool is_for_this_machine(const AccessRules& rules, const Request& request);
 
+/// Whether a field says that a proxy has forwarded the request: then the client's end of the connection is the proxy's.
+bool is_forwarded(const Request& request);
+
 /// Adds the fields that let pages of permitted origins read the response (Fetch standard, CORS).
 void allow_origin(const AccessRules& rules, const Request& request, Response& response);
 

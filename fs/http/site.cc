@@ -61,12 +61,6 @@ std::string digest_field(const Digest& digest) {
   return fmt::format("sha-256=:{}:", base64(bytes));
 }
 
-// Not of this machine's own programs: a proxy has forwarded it.
-bool is_forwarded(const Request& request) {
-  return request.field("forwarded") != nullptr || request.field("x-forwarded-for") != nullptr ||
-         request.field("via") != nullptr || request.field("x-real-ip") != nullptr;
-}
-
 bool is_known_method(std::string_view method) {
   static constexpr std::array kKnown = {"POST",      "PUT",   "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND",
                                         "PROPPATCH", "MKCOL", "COPY",   "MOVE",  "LOCK",  "UNLOCK"};

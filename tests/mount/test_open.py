@@ -22,6 +22,21 @@ answer = connection.getresponse()
 print(answer.status, answer.getheader("Location"), answer.read().decode().strip())
 """
 
+CODE = "code=" + "0" * 32
+REFUSED = {  # what a request has instead of the right code: a target with {code}, a method, fields
+    "no code": "/.weightfs/open", "an empty code": "/.weightfs/open?code=", "another code": f"/.weightfs/open?{CODE}",
+    "a part of it": "/.weightfs/open?code={code:.31}", "more than it": "/.weightfs/open?code={code}0",
+    "a space before it": "/.weightfs/open?code=%20{code}", "a zero byte behind it": "/.weightfs/open?code={code}%00",
+    "the other one first": f"/.weightfs/open?{CODE}&code={{code}}", "another name": "/.weightfs/open?token={code}",
+    "a fragment": "/.weightfs/open#code={code}", "another case": "/.weightfs/OPEN?code={code}",
+    "another file": "/?code={code}", "the API": "/.weightfs/api/v1/models?code={code}", "a model": "/tensors/?code={code}",
+    "another host": ("/.weightfs/open?code={code}", "GET", {"Host": "example.com"}),
+    "another origin": ("/.weightfs/open?code={code}", "GET", {"Origin": "http://example.com"}),
+    "a proxy": ("/.weightfs/open?code={code}", "GET", {"X-Forwarded-For": "192.0.2.1"}),
+    "POST": ("/.weightfs/open?code={code}", "POST", {}), "PUT": ("/.weightfs/open?code={code}", "PUT", {}),
+    "a frame": ("/.weightfs/open?code={code}", "GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "iframe"})
+}
+
 
 class Opening(TestCase):
     def setUp(self):
@@ -69,6 +84,21 @@ class Opening(TestCase):
                 self.assertEqual((status, location), (410, None))
                 self.assertIn("the code has been used", text)
                 os.unlink(self.path("opened"))
+
+    def test_other_requests_neither_get_the_token_nor_use_the_code(self):
+        printed, opened = self.open()
+        token, code, parts = printed.partition("#token=")[2], opened.partition("code=")[2], urlsplit(opened)
+        for name, request in REFUSED.items():
+            target, method, fields = (request, "GET", {}) if isinstance(request, str) else request
+            with self.subTest(name):
+                connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=LIMIT_S)
+                with contextlib.closing(connection):
+                    connection.request(method, target.format(code=code), headers=fields)
+                    answer = connection.getresponse()
+                    self.assertIn(answer.status, (200, 400, 401, 403, 404, 405, 421) if name == "another file" else
+                                  (400, 401, 403, 404, 405, 421))
+                    self.assertNotIn(token, str(answer.headers) + answer.read().decode())
+        self.assertEqual(self.get(opened)[:2], (303, f"/#token={token}"))
 
     def test_no_process_has_the_token_in_its_arguments(self):
         printed, _ = self.open()
