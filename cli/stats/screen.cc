@@ -123,11 +123,11 @@ std::string channel_tab_header() { return "tensor\taxis\tchannel\trms\tmax\toutl
 
 std::vector<std::string> channel_tab_lines(const TensorFigures& one) {
   std::vector<std::string> lines;
+  const std::string name = tab_escaped(one.name);
   for (const AxisChannels& axis : one.channels)
     for (const numbers::Channel& channel : axis.largest)
-      lines.push_back(joined_with_tabs({one.name, std::to_string(axis.axis), std::to_string(channel.index),
-                                        fmt::format("{}", channel.rms), fmt::format("{}", channel.max),
-                                        fmt::format("{}", channel.outlier_share)}));
+      lines.push_back(fmt::format("{}\t{}\t{}\t{}\t{}\t{}", name, axis.axis, channel.index, channel.rms, channel.max,
+                                  channel.outlier_share));
   return lines;
 }
 
