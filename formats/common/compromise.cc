@@ -9,7 +9,9 @@
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/personality.h>
@@ -32,10 +34,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace weightfs {
@@ -142,6 +146,30 @@ bool pass_file(const std::string& path) {
   return socket >= 0 && ::sendmsg(socket, &message, 0) >= 0;
 }
 
+bool send_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  return socket >= 0 && ::sendto(socket, "", 1, 0, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 1;
+}
+
+bool list(const std::string& path) {
+  std::array<char, 4096> entries{};
+  const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return directory >= 0 && ::syscall(SYS_getdents64, directory, entries.data(), entries.size()) > 0;
+}
+
+bool lock_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0;
+}
+
+bool set_clock() {
+  timespec now{};
+  return ::clock_gettime(CLOCK_REALTIME, &now) == 0 && ::clock_settime(CLOCK_REALTIME, &now) == 0;
+}
+
 // Arguments of system calls that need structures: zero but for a first number.
 struct Structure {
   explicit Structure(uint32_t first = 0) { numbers[0] = first; }
@@ -181,6 +209,28 @@ const std::map<std::string, Attempt>& attempts_at_files() {
   return all;
 }
 
+const std::map<std::string, Attempt>& attempts_at_names() {
+  static std::array<char, 4096> out;
+  static const std::map<std::string, Attempt> all = {
+      {"list", list},
+      {"lock", lock_file},
+      {"stat", [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }},
+      {"readlink", [](const std::string& path) { return ::readlink(path.c_str(), out.data(), out.size()) > 0; }},
+      {"getxattr",
+       [](const std::string& path) { return ::getxattr(path.c_str(), "user.test", out.data(), out.size()) > 0; }},
+      {"path", [](const std::string& path) { return open_for(path, O_PATH); }},
+      {"mkdir", [](const std::string& path) { return ::mkdir(path.c_str(), 0700) == 0; }},
+      {"rename", [](const std::string& path) { return ::rename(path.c_str(), (path + ".new").c_str()) == 0; }},
+      {"link", [](const std::string& path) { return ::link(path.c_str(), (path + ".new").c_str()) == 0; }},
+      {"symlink", [](const std::string& path) { return ::symlink("/", (path + ".new").c_str()) == 0; }},
+      {"watch-all", [](const std::string&) { return ::syscall(SYS_fanotify_init, 0, O_RDONLY) >= 0; }},
+      {"swap", [](const std::string& path) { return ::syscall(SYS_swapon, path.c_str(), 0) == 0; }},
+      {"account", [](const std::string& path) { return ::syscall(SYS_acct, path.c_str()) == 0; }},
+      {"change-directory", [](const std::string& path) { return ::chdir(path.c_str()) == 0; }},
+  };
+  return all;
+}
+
 const std::map<std::string, Attempt>& attempts_at_processes() {
   static const std::map<std::string, Attempt> all = {
       {"exec", run},
@@ -200,6 +250,26 @@ const std::map<std::string, Attempt>& attempts_at_processes() {
       {"core", [](const std::string&) { return allow_core_dumps(); }},
       {"personality", [](const std::string&) { return ::personality(ADDR_NO_RANDOMIZE) >= 0; }},
       {"namespace", [](const std::string&) { return ::unshare(CLONE_NEWUSER) == 0; }},
+      {"join-namespace", [](const std::string& pid) { return ::setns(std::stoi(pid), 0) == 0; }},
+      {"priority", [](const std::string&) { return ::setpriority(PRIO_PROCESS, 0, -1) == 0; }},
+      {"limits-of",
+       [](const std::string& pid) {
+         rlimit limits{};
+         return ::prlimit(std::stoi(pid), RLIMIT_NOFILE, nullptr, &limits) == 0;
+       }},
+      {"descriptors",
+       [](const std::string&) {
+         rlimit limits{};
+         if (::getrlimit(RLIMIT_NOFILE, &limits) != 0) return false;
+         limits.rlim_max += 1;
+         return ::setrlimit(RLIMIT_NOFILE, &limits) == 0;
+       }},
+      {"anonymous-file", [](const std::string&) { return ::memfd_create("file", 0) >= 0; }},
+      {"thread",
+       [](const std::string&) {
+         std::thread([] {}).join();
+         return true;
+       }},
       {"setuid", [](const std::string&) { return ::syscall(SYS_setresuid, -1, -1, -1) == 0; }},
       {"capset",
        [](const std::string&) {
@@ -215,6 +285,26 @@ const std::map<std::string, Attempt>& attempts_at_the_kernel() {
   static const std::map<std::string, Attempt> all = {
       {"connect", connect_to},
       {"stream", connect_to_local},
+      {"datagram", send_to},
+      {"pair",
+       [](const std::string&) {
+         std::array<int, 2> ends{};
+         return ::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0;
+       }},
+      {"udp", [](const std::string&) { return ::socket(AF_INET, SOCK_DGRAM, 0) >= 0; }},
+      {"vsock", [](const std::string&) { return ::socket(AF_VSOCK, SOCK_STREAM, 0) >= 0; }},
+      {"routes", [](const std::string&) { return ::socket(AF_NETLINK, SOCK_RAW, 0) >= 0; }},
+      {"crypto", [](const std::string&) { return ::socket(AF_ALG, SOCK_SEQPACKET, 0) >= 0; }},
+      {"clock", [](const std::string&) { return set_clock(); }},
+      {"host-name", [](const std::string&) { return ::sethostname("", 0) == 0; }},
+      {"kernel-log", [](const std::string&) { return ::syscall(SYS_syslog, 10, nullptr, 0) >= 0; }},
+      {"module", [](const std::string&) { return ::syscall(SYS_delete_module, "", 0) == 0; }},
+      {"kexec", [](const std::string&) { return ::syscall(SYS_kexec_load, 0, 0, nullptr, 0) == 0; }},
+      {"type", [](const std::string&) { return ::ioctl(STDIN_FILENO, TIOCSTI, "") == 0; }},
+      {"semaphore", [](const std::string&) { return ::syscall(SYS_semget, 0, 1, 0600) >= 0; }},
+      {"message-queue", [](const std::string&) { return ::syscall(SYS_msgget, 0, 0600) >= 0; }},
+      {"posix-queue",
+       [](const std::string&) { return ::syscall(SYS_mq_open, "/weightfs-test", O_RDONLY, 0, nullptr) >= 0; }},
       {"listen", [](const std::string&) { return serve_on_loopback(); }},
       {"watch", watch},
       {"pass", pass_file},
@@ -243,7 +333,8 @@ const std::map<std::string, Attempt>& attempts_at_the_kernel() {
 
 bool attempt(const std::string& verb, const std::string& object) {
   errno = EINVAL;
-  for (const auto* const attempts : {&attempts_at_files(), &attempts_at_processes(), &attempts_at_the_kernel()})
+  for (const auto* const attempts :
+       {&attempts_at_files(), &attempts_at_names(), &attempts_at_processes(), &attempts_at_the_kernel()})
     if (const auto found = attempts->find(verb); found != attempts->end()) return found->second(object);
   return false;
 }

@@ -16,6 +16,7 @@ import archives  # noqa: E402
 import stores  # noqa: E402
 
 PERMITTED = "done"
+SECURITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "security.md")
 
 
 def has_hooks():
@@ -181,6 +182,52 @@ class ExploitedProcess(UsersTestCase):
                 self.run_as(user, self.binary, "umount", point, actions=())
                 until(lambda: not os.path.lexists(point), "the mount point stays")
                 self.assert_refused(self.actions(), done.stderr)
+
+    def further_actions(self):
+        """Actions of which some are permitted: at files that the user may reach, that are a source, or in the cache."""
+        os.symlink("secret", self.path("link"))
+        os.setxattr(self.path("secret"), "user.test", b"1")
+        secret, elsewhere, cached = self.path("secret"), self.path("open"), self.path("cache", "new")
+        verbs = ("watch-all", "priority", "descriptors", "anonymous-file", "thread", "pair", "udp", "vsock", "routes", "crypto",
+                 "clock", "host-name", "kernel-log", "module", "kexec", "type", "semaphore", "message-queue", "posix-queue")
+        return [
+            f"stat:{secret}", f"readlink:{self.path('link')}", f"getxattr:{secret}", f"path:{secret}", f"lock:{secret}",
+            f"list:{elsewhere}", f"change-directory:{elsewhere}", f"mkdir:{elsewhere}/new", f"rename:{secret}", f"link:{secret}",
+            f"symlink:{elsewhere}/new", f"swap:{secret}", f"account:{secret}", f"open:{self.source}", f"lock:{self.source}",
+            f"watch:{elsewhere}", f"pass:{self.path('datagrams')}", f"datagram:{self.path('datagrams')}", f"write:{cached}",
+            f"list:{self.path('cache')}", "open:/proc/version", f"join-namespace:{os.getpid()}", f"limits-of:{os.getpid()}", *verbs
+        ]
+
+    def test_documents_name_each_permitted_action(self):
+        """Remaining risks in docs/security.md: the whole list, of nearly a hundred actions."""
+        datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(datagrams.close)
+        datagrams.bind(self.path("datagrams"))
+        os.chmod(self.path("datagrams"), 0o777)
+        documented = {
+            f"open:{self.source}": "Read the sources", f"list:{self.path('cache')}": "the cache",
+            "open:/proc/version": "`/proc` shows to every process", f"write:{self.path('cache', 'new')}": "Write to the cache",
+            f"datagram:{self.path('datagrams')}": "Send datagrams to local sockets",
+            f"stat:{self.path('secret')}": "whether a path exists", f"readlink:{self.path('link')}": "target of a link",
+            f"getxattr:{self.path('secret')}": "extended attributes", f"path:{self.path('secret')}": "opening with O_PATH",
+            f"change-directory:{self.path('open')}": "change its working directory",
+            f"lock:{self.source}": "Lock the files that it can read", "thread": "Start threads",
+            "anonymous-file": "files in memory", "pair": "pairs of sockets"
+        }
+        actions = [*self.actions(), *self.further_actions()]
+        self.assertEqual(len(actions), len(set(actions)))
+        self.assertGreater(len(actions), 90)
+        for user in (None, NOBODY):
+            done = self.run_as(user, self.binary, "info", "--offline", self.source, actions=actions)
+            found = outcomes(done.stderr)
+            self.assertEqual(set(found), set(actions), done.stderr)
+            permitted = {action for action, result in found.items() if result == PERMITTED}
+            self.assertEqual(permitted, set(documented), done.stderr)
+            os.remove(self.path("cache", "new"))
+        with open(SECURITY, encoding="utf-8") as file:
+            text = " ".join(file.read().partition("## Remaining risks")[2].partition("\n## ")[0].split())
+        for action, words in documented.items():
+            self.assertIn(words, text, action)
 
     def test_commands_that_end_neither_watch_directories_nor_pass_files(self):
         datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
