@@ -4,6 +4,7 @@ import struct
 
 from browsing import needs_chromium
 from page_testing import PageTestCase
+import pickles
 
 IMAGE = "<img src=x onerror=window.hacked=1>"
 NAMES = [IMAGE, "<script>window.hacked=1</script>", "javascript:window.hacked=1", "\"><svg onload=window.hacked=1>",
@@ -60,6 +61,27 @@ class Hostile(PageTestCase):
         self.page.wait_for("document.querySelector('main').innerText.includes('onerror')")
         self.page.settle()
         self.check_unharmed()
+
+
+@needs_chromium
+class RunsCode(PageTestCase):
+    """What may run code in a model is the first thing that its page says."""
+
+    @classmethod
+    def source_of(cls, owner):
+        path = owner.path("model.pt")
+        pickles.write_checkpoint(path, pickles.dictionary([
+            ("weight", pickles.tensor(pickles.storage("Float", "0", 2), (2,))),
+            ("hook", pickles.call("os", "system", pickles.text(f"echo {IMAGE}"))),
+        ]), [struct.pack("<2f", 1, 2)])
+        return path
+
+    def test_alert_names_the_function(self):
+        self.show("model")
+        self.assertIn("os.system", self.text(".alerts"))
+        self.assertTrue(self.page.evaluate("document.querySelector('.alerts').getBoundingClientRect().top"
+                                           " < document.querySelector('main table, main dl').getBoundingClientRect().top"))
+        self.assertTrue(self.page.evaluate(IS_UNHARMED))
 
 
 if __name__ == "__main__":
