@@ -3,12 +3,15 @@ processor time that their bytes allow (semantics 20.3).
 """
 import os
 import shutil
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mount"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from mounting import TestCase  # noqa: E402
+from mounting import MountTestCase, TestCase, is_sanitized  # noqa: E402
+from processes import cpu_s_of, peak_mb_of  # noqa: E402
+import limits  # noqa: E402
 import many  # noqa: E402
 
 LISTING = (("info",), ("info", "--json"), ("info", "--json", "--tensors"), ("ls",), ("ls", "-l"), ("ls", "-l", "-R"),
@@ -19,12 +22,13 @@ OVER_BUDGET = 4
 
 
 class Many(TestCase):
-    def check(self, sources, *argv, expected=(0,)):
-        status, out, err = many.run_limited(sources, *argv)
+    def check(self, sources, *argv, expected=(0,), makes_files=False):
+        status, out, err = many.run_limited(sources, *argv, makes_files=makes_files)
         self.assertIn(status, expected, (argv, err))
         if status == OVER_BUDGET:
-            self.assertEqual(out, "", argv)
             self.assertNotEqual(err, "", argv)
+            if argv[0] != "ls":  # as ls(1), it prints what can be listed
+                self.assertEqual(out, "", argv)
 
     def check_numbers(self, source, other, expected=(0,)):
         for command in NUMBERS:
@@ -47,7 +51,8 @@ class Many(TestCase):
             self.check([source], "export", "--skip-unsupported", "--to", form, source, self.path("out"), expected=expected)
             if os.path.exists(self.path("out")):
                 os.remove(self.path("out"))
-        self.check([source], "export", "--skip-unsupported", "--to", "npy", source, self.path("out.d"), expected=expected)
+        self.check([source], "export", "--skip-unsupported", "--to", "npy", source, self.path("out.d"), expected=expected,
+                   makes_files=True)
         shutil.rmtree(self.path("out.d"), ignore_errors=True)
 
     def test_numbers_of_100_000_tensors_of_each_width(self):
@@ -86,6 +91,30 @@ class Many(TestCase):
         self.check_listing(a)
         self.check_numbers(a, a)
         self.check_export(a)
+
+
+class ManyMounted(MountTestCase):
+    def check_find(self, source, least):
+        process, point = self.foreground(source)
+        found = subprocess.run(["find", point], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout.count(b"\n")
+        self.assertGreater(found, least)
+        if not is_sanitized():
+            size = limits.bytes_of(source)
+            self.assertLess(peak_mb_of(process.pid), many.memory_mb(size))
+            self.assertLess(cpu_s_of(process.pid), many.cpu_s(size) + found * limits.CPU_PER_REQUEST_S * many.SLOWDOWN)
+        self.unmount(point)
+        self.assertEqual(process.wait(), 0)
+
+    def test_find_in_100_000_tensors_of_each_width(self):
+        for dtype in many.WIDTHS:
+            with self.subTest(dtype):
+                self.check_find(many.safetensors(self.path("m.safetensors"), many.TENSORS, dtype), 3 * many.TENSORS)
+
+    def test_find_in_a_million_names(self):
+        self.check_find(many.safetensors(self.path("m.safetensors"), many.NAMES, "F16"), 3 * many.NAMES)
+
+    def test_find_in_1500_trees(self):
+        self.check_find(many.lightgbm(self.path("m.txt")), 10 * many.TREES)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 import contextlib
 import http.client
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -10,6 +9,7 @@ import threading
 from urllib.parse import urlsplit
 
 from mounting import LIMIT_S, WEIGHTFS
+from processes import cpu_s_of, peak_mb_of
 
 
 class HttpServer:
@@ -34,13 +34,10 @@ class HttpServer:
 
     def spent(self):
         """Seconds of processor time."""
-        with open(f"/proc/{self.process.pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s_of(self.process.pid)
 
     def peak_mb(self):
-        with open(f"/proc/{self.process.pid}/status") as file:
-            return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
+        return peak_mb_of(self.process.pid)
 
     def error_text(self):
         if self.folder is None:

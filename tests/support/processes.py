@@ -25,3 +25,16 @@ def processes_of(folder):
         if os.fsencode(folder) in argv + read(pid, "environ"):
             found[int(pid)] = argv.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def cpu_s_of(pid):
+    """The processor time that a process has taken so far, in seconds."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb_of(pid):
+    """The most memory that a process has had so far."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read())[1]) / 1000
