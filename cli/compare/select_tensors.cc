@@ -74,13 +74,13 @@ void FigureCost::add(const TensorView& tensor, uint64_t bytes) {
 Result<void> FigureCost::check() const {
   constexpr uint64_t kUnexplained = uint64_t{16} << 30;  // bytes that may be read whatever the files have
   if (bytes_ > kUnexplained + kRepeats * stored_)
-    return failure(Code::resource,
+    return failure(Code::unsupported,
                    fmt::format("the tensors have {}, but their files only {}; use --sample, or fewer tensors",
                                human_size(bytes_), human_size(stored_)));
   if (!Budget(stored_).charge(Cost::step, tensors_ * kStepsOfTensor))
-    return failure(Code::resource, fmt::format("figures of {} tensors take longer than their files of {} allow; "
-                                               "name fewer tensors",
-                                               tensors_, human_size(stored_)));
+    return failure(Code::unsupported, fmt::format("figures of {} tensors take longer than their files of {} allow; "
+                                                  "name fewer tensors",
+                                                  tensors_, human_size(stored_)));
   return {};
 }
 

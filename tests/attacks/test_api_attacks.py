@@ -159,8 +159,11 @@ class Computations(TestCase):
         size = limits.bytes_of(source)
         for target in [API + endpoint for endpoint in ENDPOINTS] + list(PATHS):
             begun = self.server.spent()
-            status = self.server.get(target).status
-            self.assertIn(status, (200, 301, 404, 422), target)
+            response = self.server.get(target)
+            if response.status == 502:  # all documents of a million tensors together
+                self.assertIn(b"the time limit of", response.body, target)
+            else:
+                self.assertIn(response.status, (200, 301, 404, 422), target)
             if not is_sanitized():
                 spent = self.server.spent() - begun
                 self.assertLess(spent, (limits.CPU_BASE_S + limits.CPU_PER_BYTE_S * size) * SLOWDOWN, target)
