@@ -9,10 +9,10 @@
 namespace weightfs::test {
 
 // Bytes in memory are a model, or are refused in one line because of their content (or, for an index, of missing
-// files). Only decoding may fail for lack of space; linked files are not fetched.
+// files, or of files of another size). Only decoding may fail for lack of space; linked files are not fetched.
 void check_refusal(const Container& container, const Error& error) {
   const bool by_content = error.code == Code::corrupt || error.code == Code::unsupported ||
-                          error.code == Code::not_found || error.code == Code::network;
+                          error.code == Code::not_found || error.code == Code::network || error.code == Code::mismatch;
   if (!by_content && !SmallDisk::refused(error)) complain("refused as no bytes can be: " + error.message);
   if (!is_one_line(error.message) || !error.message.starts_with(container.name))
     complain("an error in disorder: " + error.message);
