@@ -194,7 +194,7 @@ class DocumentReader {
       if (key == "trees") return read_trees();
       if (const ArrayKey* const array = find_array(kModelArrays, key)) return read_array(key, *array);
       auto value = TRY(fact());
-      if (key == "gbtree_model_param") stated_trees_ = number_in(*value, "num_trees");
+      if (value && key == "gbtree_model_param") stated_trees_ = number_in(*value, "num_trees");
       return value;
     });
   }
