@@ -85,7 +85,7 @@ SMALL = table("SmallTypes", [
          ("verify", SOURCE), shows=['dtype "float3_x" is unknown; shown as bytes']),
     Case("unknown-dtype-of-a-part-is-not-damage",
          checkpoint(pickles.dictionary([("x", tensor_v3("float3_x", (5,))), ("w", WEIGHT)])), ("info", SOURCE), status=4,
-         shows=["its dtype float3_x is unknown", "w "], hides=["DAMAGED"]),
+         shows=['its dtype "float3_x" is unknown', "w "], hides=["DAMAGED"]),
 ])
 
 DEVICES = table("OtherDevices", [
