@@ -2,6 +2,7 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import pty
 import pwd
@@ -18,6 +19,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import containers  # noqa: E402
+from commands import VERBS, Commands  # noqa: E402
 from processes import is_mounted, processes_of  # noqa: E402
 from tensors import Hole, Tensor  # noqa: E402
 from waiting import eventually  # noqa: E402
@@ -42,10 +44,19 @@ def skipped_if_hidden():
         raise unittest.SkipTest(ONLY_ROOT_SEES) from error
 
 
+@functools.cache
+def commands():
+    """The process in which commands run; None if the build has none, or tests another program."""
+    program = os.path.join(os.path.dirname(WEIGHTFS), "tests", "weightfs_commands")
+    return Commands(program) if os.path.exists(program) else None
+
+
 def run(*argv, **kwargs):
     """Runs weightfs with these arguments. A mount does not wait for servers that are down, unless they say so."""
     if argv[:1] == ("mount",) and "--wait-for-network" not in argv:
         argv = ("mount", "--wait-for-network", "0", *argv[1:])
+    if argv[:1] and argv[0] in VERBS and kwargs.keys() <= {"cwd", "env"} and commands():
+        return commands().run([WEIGHTFS, *argv], timeout=LIMIT_S, **kwargs)
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S, **kwargs)
 
 
