@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(os.path.dirname(HERE), "scripts")
 sys.path.insert(0, HERE)
 import run  # noqa: E402
+import tables  # noqa: E402
 
 LIMIT_S = 60
 
@@ -170,7 +171,7 @@ class Dependencies(ScriptTestCase):
 
 
 class Repeated(ScriptTestCase):
-    JOB = run.Job("x_test, plain", None)
+    JOB = run.jobs.Job("x_test, plain", None, "x_test")
 
     def test_tests_that_pass_only_then_fail_the_run(self):
         result, lines = run.judged(self.JOB, {"A.B", "A.C"}, run.Result(10, 0, 0))
@@ -178,7 +179,7 @@ class Repeated(ScriptTestCase):
         self.assertEqual(lines[0], "passed only when run once more: A.B (x_test, plain): this fails the run")
 
     def test_tests_that_are_known_to_be_unsteady_do_not(self):
-        with unittest.mock.patch.dict(run.UNSTEADY, {"A.B": "its server is slow"}):
+        with unittest.mock.patch.dict(tables.UNSTEADY, {"A.B": "its server is slow"}):
             result, lines = run.judged(self.JOB, {"A.B"}, run.Result(10, 0, 0))
         self.assertEqual((result.passed, result.failed), (10, 0))
         self.assertEqual(lines, ["passed only when run once more: A.B (x_test, plain): its server is slow"])
@@ -202,9 +203,9 @@ class Repeated(ScriptTestCase):
             self.program("exit 0", name, "weightfs")
         self.program(self.TEST, "plain", "tests", "x_test")
         argv = [
-            sys.executable, run.__file__, "--plain",
+            sys.executable, run.__file__, "all", "--plain",
             self.path("plain"), "--sanitized",
-            self.path("sanitized"), "--only", "x_test"
+            self.path("sanitized"), "x_test"
         ]
         done = self.run_script(*argv)
         self.assertIn("passed only when run once more: A.B (x_test, plain): this fails the run\n", done.stdout)
