@@ -21,7 +21,7 @@ FOREIGN = {
     "kubernetes.md": {"--docker-password", "--docker-server",
                       "--docker-username"}, "serve.md": {"--http-url"}, "systemd.md": {"--now", "--user"}, "testing.md": {
                           "--minutes", "--only", "--sources", "--minimise", "--preset", "--release", "--sanitized", "--target",
-                          "--test", "--test-as-user"
+                          "--test", "--test-as-user", "--test-all", "--mount"
                       }
 }
 

@@ -182,6 +182,7 @@ def jobs_of_name(build, name):
     found = [unittest_job(path, build, build.kind, only) for path in files_of(build) if is_named(name_of(path))]
     if not only:
         found += [job for job in googletest_jobs(build) if is_named(job.name)]
-        special = {"conform": conform_jobs, "truth": truth_jobs} if build.kind == "plain" else {"fuzzing": lambda one: [fuzzing_job(one)]}
-        found += special[name](build) if name in special else []
+        special = {("conform", "plain"): conform_jobs, ("truth", "plain"): truth_jobs,
+                   ("fuzzing", "sanitized"): lambda build: [fuzzing_job(build)]}.get((name, build.kind))
+        found += special(build) if special else []
     return found or list(googletest_matches(build, name))

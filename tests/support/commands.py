@@ -66,4 +66,5 @@ class Commands:
         lines = pieces[end].split()
         if len(lines) != 2:
             raise AssertionError(f"{argv}: no status: {pieces[err].decode(errors='replace')}")
-        return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(int(lines[1])), pieces[out].decode(), pieces[err].decode())
+        status = os.waitstatus_to_exitcode(int(lines[1]))
+        return subprocess.CompletedProcess(argv, status, pieces[out].decode(), pieces[err].decode())
