@@ -214,6 +214,7 @@ const std::map<std::string, Attempt>& attempts_at_names() {
   static const std::map<std::string, Attempt> all = {
       {"list", list},
       {"lock", lock_file},
+      {"descriptor", [](const std::string& number) { return ::fcntl(std::stoi(number), F_GETFD) >= 0; }},
       {"stat", [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }},
       {"readlink", [](const std::string& path) { return ::readlink(path.c_str(), out.data(), out.size()) > 0; }},
       {"getxattr",

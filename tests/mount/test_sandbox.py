@@ -1,4 +1,5 @@
 """The sandbox: access of an exploited parser. See docs/security.md."""
+import fcntl
 import functools
 import http.server
 import json
@@ -54,6 +55,31 @@ class InheritedDescriptors(TestCase):
         self.assertIn("http://", server.stdout.readline())
         opened = f"/proc/{server.pid}/fd"
         self.assertNotIn(self.path("lock"), [os.readlink(f"{opened}/{number}") for number in os.listdir(opened)])
+
+    @needs_hooks
+    def test_no_command_has_one_of_any_kind(self):
+        model, pair = self.sample(), socket.socketpair()
+        self.addCleanup(pair[0].close)
+        self.addCleanup(pair[1].close)
+        made = [os.open(self.write("lock", b""), os.O_RDWR), os.open(self.tmp, os.O_RDONLY), *os.pipe(), os.memfd_create("m"),
+                os.eventfd(0), os.open("/proc/self/mem", os.O_RDONLY)]
+        given = [fcntl.fcntl(one, fcntl.F_DUPFD, 700) for one in (*made, pair[0].fileno())]  # numbers that weightfs does not use
+        for descriptor in (*made, *given):
+            self.addCleanup(os.close, descriptor)
+        actions = [f"descriptor:{number}" for number in given]
+        commands = [("info", model), ("info", "--json", model), ("info", "--duplicates", model), ("ls", "-R", model),
+                    ("verify", model),
+                    ("stats", model), ("fetch", model), ("diff", model, model), ("plot", model, "-o", self.path("a.png")),
+                    ("export", "--to", "npz", model, self.path("a.npz")), ("cat", model, "metadata.json")]
+        if os.path.exists("/dev/fuse"):
+            commands.append(("mount", "--offline", model, self.path("mnt")))
+            self.addCleanup(run, "umount", self.path("mnt"))
+        for command in commands:
+            argv = [WEIGHTFS, *command]
+            with self.subTest(command[:2]):
+                done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, pass_fds=given,
+                                      env=dict(os.environ, WEIGHTFS_TEST_COMPROMISE=" ".join(actions)))
+                self.assertEqual(outcomes(done.stderr), dict.fromkeys(actions, "Bad file descriptor"), (argv, done.stderr))
 
     def test_files_that_are_named_stay_open(self):
         for directory in ("/dev/fd", "/proc/self/fd"):
