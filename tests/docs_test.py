@@ -1,9 +1,13 @@
-"""--help, the manual page, the completions and README.md name the same commands and options."""
+"""--help, the manual page, the completions and README.md name the same commands and options; paths in documents and comments
+exist."""
+import ast
+import io
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import tokenize
 import unittest
 from pathlib import Path
 
@@ -190,6 +194,72 @@ class Docs(unittest.TestCase):
         for path, options in self.commands.items():
             with self.subTest(" ".join(path)):
                 self.assertEqual(set(completed(*path, "-")), options)
+
+
+class Paths(unittest.TestCase):
+    """A path in a document (in backquotes, or in a link) or in a comment exists, if it begins with a folder of the project."""
+
+    FOLDERS = ("base", "bench", "cache", "cli", "docs", "formats", "fs", "numbers", "packaging", "page", "python", "scripts",
+               "sources", "systemd", "tests")
+    # A file with a suffix, or a folder with a slash at its end. NAME stands for any name.
+    PATH = re.compile(rf"(?<![\w./*<>$~:-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:/|\.\w+)(?![\w/*<>{{-])")
+    LINK = re.compile(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)")
+    COMMENTS = re.compile(r"(?m)(?<!:)//(.*)$|(?s:/\*(.*?)\*/)")
+
+    # Files of other projects.
+    FOREIGN = {
+        "docs/ContribOperators.md", "docs/ExternalData.md", "docs/gguf.md", "docs/hosts.md", "fs/fuse/dev.c",
+        "python/tvm/contrib/tvmjs.py", "python/tvm/driver/tvmc/model.py", "python/tvm/micro/model_library_format.py"
+    }
+
+    def files(self, *suffixes):
+        for folder in self.FOLDERS:
+            yield from (file for file in sorted((ROOT / folder).rglob("*")) if file.suffix in suffixes and "vendor" not in file.parts)
+        yield from (file for file in sorted(ROOT.glob("*.*")) if file.suffix in suffixes)
+
+    @staticmethod
+    def comments_of_python(text):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                yield ast.get_docstring(node) or ""
+
+    def named(self):
+        """The paths that documents and comments name: (file, path)."""
+        for file in self.files(".md"):
+            for text in re.findall(r"`([^`]+)`", file.read_text()):
+                yield from ((file, path) for path in self.PATH.findall(text))
+        for file in self.files(".py"):
+            for text in self.comments_of_python(file.read_text()):
+                yield from ((file, path) for path in self.PATH.findall(text))
+        for file in self.files(".cc", ".css", ".h", ".js"):
+            for texts in self.COMMENTS.findall(file.read_text()):
+                yield from ((file, path) for text in texts for path in self.PATH.findall(text))
+
+    @staticmethod
+    def is_beside(file, path):
+        """Whether a document names a file by the path from its own folder, as its links do."""
+        return file.suffix == ".md" and (file.parent / path).exists()
+
+    def test_paths_are_found(self):
+        for text, paths in (("see base/x.h: a", ["base/x.h"]), ("(tests/fuzz/seeds_*.cc)", ["tests/fuzz/seeds_*.cc"]),
+                            ("cache/http/, fs/a.b.cc.", ["cache/http/", "fs/a.b.cc"]), ("/tmp/base/x.h, a/fs/b.h, page/views", [])):
+            self.assertEqual(self.PATH.findall(text), paths)
+
+    def test_named_paths_exist(self):
+        named = list(self.named())
+        self.assertGreater(len(named), 300)
+        self.assertEqual(self.FOREIGN - {path for _, path in named}, set(), "no longer named")
+        missing = [f"{file.relative_to(ROOT)}: {path}" for file, path in named
+                   if path not in self.FOREIGN and not any(ROOT.glob(path.replace("NAME", "*"))) and not self.is_beside(file, path)]
+        self.assertEqual(missing, [])
+
+    def test_linked_files_exist(self):
+        links = [(file, link) for file in self.files(".md") for link in self.LINK.findall(file.read_text())]
+        self.assertGreater(len(links), 100)
+        self.assertEqual([f"{file.relative_to(ROOT)}: {link}" for file, link in links if not (file.parent / link).exists()], [])
 
 
 class SystemCalls(unittest.TestCase):

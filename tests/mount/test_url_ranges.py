@@ -1,5 +1,5 @@
 """Models at URLs whose servers answer a request for a range with wrong, other or too few bytes: a read gets the right bytes or one
-clear error. tests/cache/blobs/remote_source_test.cc tests the same below the file system, with more kinds of right servers."""
+clear error. tests/cache/remote/remote_source_test.cc tests the same below the file system, with more kinds of right servers."""
 import errno
 import json
 import os
