@@ -31,7 +31,7 @@ class Parts {
     }
   }
 
-  // Takes work in another thread than the caller's, whose cancellation it does not have.
+  // Runs parts in a helper thread, which does not inherit the caller's cancellation.
   void take_for_caller() {
     {
       const CancelScope scope([this] { return cancelled_.load(); });

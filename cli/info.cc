@@ -203,7 +203,7 @@ Command info_command() {
           {flag("tensors", "also list every tensor; with --json and one model, also where its bytes are",
                 given->tensors),
            flag("metadata", "also list all metadata", given->metadata), blocks_option(given->blocks),
-           flag("duplicates", "list equal tensors, also of several models, and the bytes that they cost",
+           flag("duplicates", "list duplicate tensors and the bytes they waste, also across several models",
                 given->duplicates),
            flag("json", "print the content of metadata.json, or a JSON array of several models or of the duplicates",
                 given->json)}),

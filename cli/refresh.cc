@@ -80,7 +80,8 @@ Result<Exit> refresh_mount(const std::string& name, const Mount& mount, std::chr
       return has_failed ? status_of(now.refresh->exit_status) : Exit::ok;
     }
     if (std::chrono::steady_clock::now() > end)
-      return failure(Code::network, fmt::format("{}: not refreshed after {} s; it goes on", name, timeout.count()));
+      return failure(Code::network,
+                     fmt::format("{}: not refreshed after {} s; the refresh continues", name, timeout.count()));
   }
 }
 

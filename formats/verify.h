@@ -77,10 +77,10 @@ enum class Others {
   any  ///< computed ones, of files that are not known; not of external data of ONNX, whose tensors are ranges of files
 };
 
-/// Compares the checksums of the files and ranges that hold bytes of `read`, and of all that others may be of, as
-/// verify() does. Left out is what is compared by reading it: compressed members, and blobs of a store; and
-/// Model::named_blobs above 8 MiB of which less than half was read. It is called after the reads: files that nothing
-/// has opened are left out, too. Fails with mismatch if one differs, and as reading does.
+/// Compares the checksums of the files and ranges that contain bytes of `read`, or may contain other bytes that were
+/// read, as verify() does. Compressed members and blobs of a store, which are compared by reading them, are left out;
+/// so are Model::named_blobs above 8 MiB of which less than half was read, and files that nothing has opened: it is
+/// called after the reads. Fails with mismatch if one differs, and as reading does.
 Result<void> compare_files_of(const Model& model, const ReadBytes& read, Others others);
 
 /// Compares the checksums of what the tensors at these places are in, as compare_files_of() does.

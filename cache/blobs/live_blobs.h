@@ -26,8 +26,7 @@ class LiveBlobs {
 
   /// The file on a server that is open under this key; null if there is none.
   RemoteSourcePtr find_remote(const std::string& key);
-  /// Does as find_remote(), and returns `source` if there is none. It is reported in the status, as long as it is in
-  /// use.
+  /// Returns the source open under `key`; otherwise registers `source`. The status reports it as long as it is in use.
   RemoteSourcePtr share_remote(const std::string& key, const RemoteSourcePtr& source);
 
   /// The download of a blob from these origins: shared by all its readers.

@@ -37,7 +37,7 @@ class StoreCore {
   const BlobNames& names() const { return names_; }
   /// Notes the blocks of a file that is closed before its digest was compared.
   void note_unverified(const std::string& identity) noexcept;
-  /// What was noted, which is forgotten.
+  /// Returns and clears the noted identities.
   std::set<std::string> take_unverified();
   store::BlobName name_of(const BlobProducer& producer);
   /// The name of a blob that is downloaded by digest: shared by all requests with the same size.

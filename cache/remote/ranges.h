@@ -51,7 +51,7 @@ class Ranges {
 
   /// How many bytes are requested ahead at most.
   uint64_t max_ahead() const { return max_ahead_; }
-  /// Blocks that are requested ahead may have taken the place of others.
+  /// Halves read-ahead: prefetched blocks may have evicted others.
   void request_less_ahead() { max_ahead_ = max_ahead_ / 2; }
   uint64_t bytes_fetched() const { return bytes_fetched_; }
 

@@ -90,8 +90,8 @@ class RemoteSource final : public Source {
   };
   /// Opens the blocks, or a new file if they were evicted. Fails after drop_blocks() with an error, until accept().
   Result<Opened> open() const;
-  /// Reads all of `target`, and requests the bytes up to `ahead_end`. Unlike read(), it is no sign of what is read
-  /// next.
+  /// Reads all of `target`, and requests the bytes up to `ahead_end`. Does not feed read-ahead, unlike
+  /// read().
   Result<size_t> read_through(uint64_t offset, std::span<std::byte> target, uint64_t ahead_end) const;
   /// Under which it is published.
   const std::optional<store::BlobName>& name() const { return blob_; }

@@ -306,7 +306,7 @@ Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
   return OpenObject{TRY(store_->open_version(place()->origin(name), *version, "")), 0};
 }
 
-// Each open object has a file descriptor, and a listing may have more objects than a process may have descriptors.
+// Each open object has file descriptors, and a listing may have more objects than a process may have descriptors.
 void Bucket::keep_open(SourcePtr bytes) {
   const std::scoped_lock lock(mutex_);
   open_.push_back(std::move(bytes));

@@ -25,7 +25,7 @@ struct Blocks {
   friend bool operator==(const Blocks&, const Blocks&) = default;
 };
 
-/// Tells of some blocks, at least the first of `of`, in order, whether each is present.
+/// The presence of the first blocks of `of`, at least one, in order.
 using Presence = std::function<Result<std::vector<bool>>(Blocks of)>;
 
 /// The first run of absent blocks in `within`; nothing if all are present. Asks for each block once, so a run is never

@@ -1,4 +1,4 @@
-// The outcome of a command that has several things to do: it goes on after a failure, and its status is that of the
+// The outcome of a command that has several things to do: it continues after a failure, and its status is that of the
 // worst one.
 #pragma once
 
@@ -15,13 +15,14 @@ class Outcome {
  public:
   /// Prints the failure on standard error.
   void fail(const Error& error);
-  /// Prints it unless one of this code was counted: what is found again at the end of a command is printed once.
+  /// Prints an error unless one with its code was counted: an error found again at the end of a command is printed
+  /// once.
   void fail_once(const Error& error) {
     if (!worst_ || worst_->code != error.code) fail(error);
   }
   /// Counts a failure that is printed elsewhere.
   void note(const Error& error);
-  /// Counts what another outcome has counted.
+  /// Adds another outcome's counts.
   void add(const Outcome& other) {
     if (other.worst_) note(*other.worst_);
   }

@@ -17,7 +17,7 @@ class RecentRate {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kWindow{5};
 
-  /// So many bytes are done by now. Returns the bytes per second; 0 at the first call.
+  /// Records that `done` bytes are done. Returns the bytes per second; 0 at the first call.
   double add(uint64_t done, Clock::time_point now);
 
  private:

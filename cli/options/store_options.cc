@@ -127,13 +127,10 @@ Options network_options(StoreFlags& store_flags) {
               "wait up to this long while a registry sends whole blobs above 8 MiB instead of ranges, as "
               "docker-registry does until it has cached a blob (default: do not wait)",
               kUpToADay, fetching.wait_for_ranges),
-      parsed("retries", "NUMBER",
-             "how often a request is repeated that failed for a reason that may pass, without progress in between "
-             "(default: 5)",
+      parsed("retries", "NUMBER", "retries of a temporary failure without new data (default: 5)",
              "is not a number from 0 to 100", requests.max_retries, parse_retries),
       parsed("wait-for-network", "SECONDS|forever",
-             "how long a read waits for a network or a server that is down, and goes on when it is back (default: 120 "
-             "in a mount, 0 in other commands)",
+             "how long reads wait for an unreachable network or server (default: 120 in a mount, 0 in other commands)",
              "is not forever or a number of seconds up to 86400", store_flags.wait_for_network, parse_wait_for_network),
       mirror_option(store_flags),
       flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",

@@ -110,8 +110,7 @@ std::string metrics_of(const ServerState& state) {
   page.add(1, fmt::format("{},{}", label("source", state.source), label("version", WEIGHTFS_VERSION)));
   page.add("weightfs_start_time_seconds", "gauge", "Time of the start, in seconds since 1970.",
            static_cast<long long>(state.since.tv_sec));
-  page.add("weightfs_requests_in_flight", "gauge",
-           "Requests that are not in the numbers below yet, with the one that reads this page.",
+  page.add("weightfs_requests_in_flight", "gauge", "Requests in progress, including this one.",
            state.statistics.requests_in_flight());
   page.add("weightfs_read_bytes_total", "counter", "Bytes returned to readers.", state.statistics.bytes());
   page.add("weightfs_open_files", "gauge", "Open files.", state.statistics.open_files());

@@ -18,9 +18,9 @@ class EntityTags {
   EntityTags(const Forest& forest, std::string layout);
 
   /// The entity tag of a file: the SHA-256 of its bytes if that is stated, else a hash of the identity of its bytes,
-  /// for a view of a tensor of that tensor's bytes. Other files, which are generated, have a tag of this process: what
-  /// another one generates may differ. A tag stays the same while the number stays the same, although the identity of a
-  /// blob is another one when it has been verified; a file that is replaced has a new number.
+  /// for a view of a tensor of that tensor's bytes. Other files, which are generated, have a tag valid for this
+  /// process: another one may generate different bytes. A tag lives as long as the inode number, even when verification
+  /// changes the blob's identity; a file that is replaced has a new number.
   std::string tag_of(Ino ino, const Source& source, const std::optional<Digest>& digest) const;
 
  private:
