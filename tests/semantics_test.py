@@ -1,4 +1,5 @@
-"""docs/semantics.md is short and numbered without gaps; quoted rules and pages exist; every rule has tests, which exist."""
+"""docs/semantics.md is short and numbered without gaps; quoted rules and pages exist; numbers are those of the code; every rule
+has tests, which exist."""
 import re
 import unittest
 from pathlib import Path
@@ -19,6 +20,101 @@ QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
 FOLDERS = ("base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "scripts", "systemd",
            "python")
 SENTENCE_END = re.compile(r"(?<=[.:;])\s+")
+
+# Numbers in rules (or in the table of a section): rule, file, constant, and how the rule says it. {n} is the value, {KiB} the
+# value as a number of KiB, {s} of seconds if the code has milliseconds, {word} and {word_s} these numbers as words, {less} the
+# value less one, {power} its power of two.
+NUMBERS = (
+    ("1", "formats/model.h", "kMaxInlineList", "more than {n} elements"),
+    ("1", "formats/common/warnings.h", "kMaxWarnings", "at most {n} lines"),
+    ("1.3", "sources/directory.cc", "kMaxDirectoryLinks", "at most {word} on a path"),
+    ("1.7", "sources/disk/model_walk.cc", "kSearchedDepth", "({n} levels,"),
+    ("1.7", "sources/disk/model_walk.cc", "kSearchedNames", "{n} names)"),
+    ("1.7", "sources/disk/model_walk.cc", "kMaxWalkedFiles", "up to {n} files"),
+    ("1.7", "sources/disk/model_walk.cc", "kMaxWalkedDirectories", "of {n} directories"),
+    ("3.4", "fs/names.h", "kMaxComponents", "the first {less} `/`"),
+    ("3.5", "fs/names.h", "kMaxComponentLength", "more than {n} bytes"),
+    ("3.5", "fs/names.cc", "kHashDigits", "the first {n} hex digits"),
+    ("4.1", "formats/numpy/npy_header.cc", "kAlignment", "padded to {n} bytes"),
+    ("4.4", "formats/numpy/npy_header.h", "kMaxNpyDimensions", "more than {n} dimensions"),
+    ("4.5", "fs/views/npy.h", "kMaxStringArrayBytes", "above {MiB} MiB"),
+    ("5.4", "base/values/value.h", "kMaxIndent", "deeper than {n} levels"),
+    ("6.1", "base/files/file_source.cc", "kPathCheckInterval", "every {s} seconds"),
+    ("6.5", "base/files/open_files.h", "kMaxIdleFiles", "At most {n} source files"),
+    ("8.2", "fs/fuse/session.h", "kShutdownTimeout", "hang for {n} seconds"),
+    ("9.5", "formats/format.h", "kHeadSize", "its first {KiB} KiB"),
+    ("9.5", "formats/format.h", "kMaxNestingDepth", "at most {word} levels"),
+    ("9.6", "cache/store/block_map.h", "kBlock", "its last block ({KiB} KiB)"),
+    ("10.3", "cache/decoding/materialize.cc", "kMaxStall", "stops for {n} seconds"),
+    ("10.3", "base/files/content_mark.h", "kMarkedBytes", "{KiB} KiB of each end"),
+    ("10.5", "cache/store/temp_file_backend.h", "max_open", "at most {n} blobs"),
+    ("10.6", "base/blobs.h", "kSmallBlob", "at most {KiB} KiB"),
+    ("10.7", "cache/store/block_map.h", "kBlock", "each block of {KiB} KiB"),
+    ("12.2", "base/blobs.h", "kMaxVerifiedFirst", "above {MiB} MiB"),
+    ("13.3", "cache/store_options.h", "unused_download", "after {s} seconds"),
+    ("13.4", "cache/download/remote_file.h", "kMaxOrigins", "The first {n} URLs"),
+    ("13.4", "cache/http/request.h", "stall_timeout", "(default: {s}) without data"),
+    ("13.4", "cache/http/request.h", "max_retries", "at most {word} times"),
+    ("13.4", "cache/download/origin.h", "max_delay", "up to {s} seconds"),
+    ("13.5", "cache/store/block_map.h", "kBlock", "blocks of {KiB} KiB"),
+    ("13.6", "cache/remote/ranges.h", "kMaxTransfers", "up to {word} connections"),
+    ("14.7", "cli/serve/serving.cc", "kWaitForNetwork", "{n} seconds in a usable mount"),
+    ("14.8", "cache/http/request.h", "max_retries", "(default: {n})"),
+    ("15.2", "cache/http/client.cc", "kMaxRedirects", "At most {n} redirects"),
+    ("16.2", "cache/paths.h", "kMaxNamesOfFile", "up to {n} names"),
+    ("16.4", "cache/store/maintenance.cc", "kMinDigits", "{word} or more of its first hex digits"),
+    ("17.5", "cli/console/log.h", "kMaxLines", "the last {n} lines"),
+    ("18.1", "base/blobs.h", "kMaxVerifiedFirst", "up to {MiB} MiB"),
+    ("20.1", "base/budget.h", "kBaseMemory", "Memory: {MB} MB plus"),
+    ("20.1", "base/budget.h", "kMemoryPerByte", "plus {n} bytes per byte"),
+    ("20.1", "base/budget.h", "kMaxDepth", "names: {n} levels"),
+    ("20.2", "base/source.cc", "kMaxDeclared", "by at most {MiB} MiB"),
+    ("20.3", "base/budget.cc", "kMaxWait", "at most {n} seconds"),
+    ("20.7", "formats/archive/tar.cc", "kMaxFreeSize", "{GiB} GiB together"),
+    ("20.7", "formats/archive/tar.cc", "kMaxExpansion", "{n} times the size"),
+    ("21.2", "cache/download/remote_file.h", "kHead", "its first {KiB} KiB"),
+    ("21.2", "cache/store/block_map.h", "kBlock", "blocks of {KiB} KiB"),
+    ("21.6", "base/blobs.h", "kMaxVerifiedFirst", "above {MiB} MiB"),
+    ("21.9", "fs/reading/prefetch.h", "kMinRun", "after {word} that were read"),
+    ("21.10", "cache/download/remote_file.h", "kHead", "above {KiB} KiB"),
+    ("21.10", "formats/archive/archive.cc", "kMaxPaths", "at most {n} files"),
+    ("22.6", "cache/huggingface.h", "kMaxGitFile", "at most {MiB} MiB"),
+    ("23.3", "cache/s3/s3.cc", "kMaxOpen", "At most {n} objects"),
+    ("24.7", "sources/kinds.cc", "kCommitDigits", "{n} hex digits"),
+    ("26.2", "formats/numpy/npy_header.h", "kMaxNpyDimensions", "{n} dimensions"),
+    ("26.2", "fs/views/converted.cc", "kMaxElements", "2^{power} elements"),
+    ("26.3", "fs/views/selection.h", "kMaxFileOffset", "2^{power} bytes"),
+    ("26.4", "fs/model_files.h", "kDefaultShardSize", "(default: {GB} GB)"),
+    ("27.1", "cli/info/screen.h", "kMaxLines", "at most {n} lines"),
+    ("27.1", "cli/info/text.cc", "kDefaultWidth", "else {n}."),
+    ("29.3", "fs/http/protocol/conditions.h", "kMaxParts", "more than {n} get the whole file"),
+    ("29.6", "fs/http/listing.h", "kListingPage", "pages of {n} names"),
+    ("29.9", "fs/http/protocol/request_parser.h", "kMaxHeader", "at most {KiB} KiB"),
+    ("29.9", "fs/http/protocol/request_parser.h", "kMaxFields", "{n} fields"),
+    ("29.9", "fs/http/server_options.h", "header", "and {n} s."),
+    ("29.9", "fs/http/server_options.h", "idle", "after {n} s between requests"),
+    ("29.9", "fs/http/server_options.h", "stalled", "or {n} s in which"),
+    ("29.9", "cli/http/http_server.cc", "kShutdown", "for {word_s} seconds at most"),
+)
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "MB": 10**6, "GB": 10**9, "s": 1000}
+WORDS = dict(enumerate(("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")))
+
+
+def value_of(file, constant):
+    """The number that a source file gives a constant or member: `kA = 64 * 1024;`, `kB{uint64_t{1} << 20}`."""
+    found = re.search(rf"\b{constant}(?: = ([^;,)]+?)|\{{((?:[^{{}};]|\{{\w+\}})+)\}})[;,)]", (ROOT / file).read_text())
+    text = re.sub(r"\w+\{(\d+)\}", r"\1", (found[1] or found[2]).replace("'", ""))
+    text = re.sub(r"(\d)[uUlL]+\b", r"\1", text)
+    if not re.fullmatch(r"[\d\s*+<>()-]+", text):
+        raise ValueError(f"{file}: {constant} is {text}")
+    return eval(text)  # digits and operators only
+
+
+def written(value, form):
+    """How a rule says `value`."""
+    numbers = {name: f"{value / unit:g}" for name, unit in UNITS.items()}
+    words = {"word": WORDS.get(value), "word_s": WORDS.get(value / 1000)}
+    return form.format(n=f"{value:,}", less=value - 1, power=value.bit_length() - 1, **numbers, **words)
 
 
 def googletests():
@@ -80,6 +176,19 @@ class Semantics(unittest.TestCase):
         named = re.findall(r"(?<!Linux )(?<!NumPy )(?<![\d.])\b(\d+\.\d+)\b(?! seconds)", self.text)
         self.assertGreater(len(named), 50)
         self.assertEqual(set(named) - set(self.rules), set())
+
+    def test_numbers_are_those_of_the_code(self):
+        self.assertGreaterEqual(len(NUMBERS), 60)
+        for rule, file, constant, form in NUMBERS:
+            start, end = (rf"## {rule}\. ", "## ") if "." not in rule else (f"- {re.escape(rule)} ", "- |## ")
+            text = " ".join(re.search(rf"^{start}(.*?)(?=^{end}|\Z)", self.text, re.MULTILINE | re.DOTALL)[1].split())
+            with self.subTest(f"{rule}: {constant} in {file}"):
+                self.assertIn(written(value_of(file, constant), form), text)
+
+    def test_numbers_are_written_as_in_rules(self):
+        for value, form, text in ((65_536, "{KiB} KiB", "64 KiB"), (2_000, "{n} or {word_s}", "2,000 or two"), (100, "{s}", "0.1"),
+                                  (1 << 53, "2^{power}", "2^53"), (5 * 10**9, "{GB} GB", "5 GB"), (32, "{less}", "31")):
+            self.assertEqual(written(value, form), text)
 
     def test_quoted_rules_exist(self):
         known = {*self.rules, *(rule.partition(".")[0] for rule in self.rules)}
