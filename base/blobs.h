@@ -29,7 +29,8 @@ struct BlobRef {
   /// Opens a file beside the container that should hold the blob; it is read in place after verification. Fails with
   /// not_found.
   std::function<Result<SourcePtr>()> local_copy = {};
-  /// With which ranges of a large blob are verified before they are served; null for none. Of a file of that size.
+  /// The list, for a file of that size, that ranges of a large blob are verified with before they are served; null for
+  /// none.
   std::shared_ptr<const BlockList> block_list = nullptr;
 };
 

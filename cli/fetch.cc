@@ -43,7 +43,7 @@ class Fetcher {
  public:
   explicit Fetcher(Forest& forest) : forest_(forest) {}
 
-  // Adds every file below a directory. Of a model it adds only files/, from which the rest of its tree is built.
+  // Adds every file below a directory. In a model it adds only files/, from which the rest of its tree is built.
   void add(Ino ino, const std::string& path) {
     const auto keep = [&](Ino file, const std::string& name) {
       add_file(file, name);

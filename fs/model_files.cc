@@ -56,8 +56,8 @@ struct Files {
     sources.push_back(Later<SourcePtr>::of(std::move(source)));
   }
 
-  // Adds the files, the first under this name. Of those that would lack one of the tensors, and of those that cannot be
-  // made, only the reasons are added. Other errors are returned.
+  // Adds the files, the first under this name. If they would lack one of the tensors, or cannot be made, only the
+  // reasons are added. Other errors are returned.
   Result<void> add_complete(const std::string& name, Result<std::vector<ModelFile>> files) {
     if (!files) {
       if (!is_about_the_bytes(files.error())) return tl::unexpected(std::move(files).error());

@@ -146,9 +146,9 @@ class Elements {
   double (*value_of_)(uint16_t);
 };
 
-/// The length of a row: the elements that one output of a layer is computed from. Of a matrix, and of a list of
-/// matrices, the last axis; of a convolution (more axes, or a last axis of fewer than 32) all but the first. 0 for
-/// tensors with fewer than two dimensions.
+/// The length of a row: the elements that one output of a layer is computed from. For a matrix, and a list of matrices,
+/// the last axis; for a convolution (more axes, or a last axis of fewer than 32) all but the first. 0 for tensors with
+/// fewer than two dimensions.
 uint64_t row_length(ShapeView shape);
 
 /// Large accumulators that threads take in turns: as many as there are threads at once.

@@ -25,7 +25,7 @@ export function useLocation() {
   return value;
 }
 
-// The URL with `changes` (null removes a parameter). Of the present parameters only `model` stays, with `keep` all of them.
+// The URL with `changes` (null removes a parameter). Only `model` remains of the present parameters, with `keep` all.
 export function link(changes, { keep = false } = {}) {
   const present = new URLSearchParams(location.search);
   const query = keep ? present : new URLSearchParams();

@@ -74,8 +74,8 @@ class BlockFile {
   bool publish_as(const Digest& digest, const Descriptor& folder, const std::string& name, const Descriptor& blobs,
                   const std::string& blob, const std::string& sums);
 
-  /// Which files are removed: those that no process holds, also those that one holds, or only what a killed process or
-  /// an earlier version has left.
+  /// Which files are removed: those that no process holds, also held ones, or only files that a killed process or an
+  /// earlier version has left.
   enum class Evict { unheld, all, left };
   /// Removes the files `name` in `folder` and returns the freed disk space. Nothing with errno set on failure: EBUSY if
   /// they are kept, ENOENT if there are none, or not any more. `all` waits while they are just being published, for two
@@ -117,7 +117,7 @@ class BlockFile {
   /// How many of the bytes [from, to) are in present blocks, by the map. Fails with io.
   Result<uint64_t> present_bytes(uint64_t from, uint64_t to) const;
 
-  /// Whether a block is present. Of a file of unknown size it is cheap before the first one.
+  /// Whether a block is present. For a file of unknown size it is cheap before the first one.
   bool has_blocks() const;
 
   /// Reads from `offset` up to the first absent block; returns the number of bytes. Fails with io, and with not_found
@@ -167,7 +167,7 @@ class BlockFile {
     Result<void> result =
         {};  ///< fails with io if the file cannot be read to its end, with not_found if it was evicted
   };
-  /// Compares every present block, also those that were compared before, and drops those that do not match: they are
+  /// Compares every present block, also after an earlier comparison, and drops those that do not match: they are
   /// absent from then on, for all processes. A block that another process is writing is skipped. Passes the number of
   /// bytes of each block to `report`.
   Compared drop_damaged(const std::function<void(uint64_t bytes)>& report);

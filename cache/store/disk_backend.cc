@@ -261,7 +261,7 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   const Digest file = sha256(blocks->identity());
   ::mkdirat(folders->root->number(), kSumsFolder, 0700);  // a failure shows when the map is renamed
-  // What was pinned as ranges stays pinned, and is never without a pin meanwhile.
+  // A pin of the ranges becomes one of the blob, which is never without a pin meanwhile.
   const bool pinned = is_pinned(*folders, file);
   if (pinned) TRY(add_pin(*folders, digest));
   // The link first: a dead link is harmless, an unreachable blob is not.

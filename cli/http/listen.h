@@ -29,9 +29,9 @@ void remove_socket(const Listening& listening);
 inline constexpr const char* kDefaultListen = "127.0.0.1:8421";
 
 /// Opens sockets for ADDRESS:PORT (`localhost:0`, `[::1]:8421`, `:8421` for all addresses), unix:PATH, or `systemd`:
-/// those that the service manager passed (sd_listen_fds(3)). `scheme` is that of the URLs. A path that is a socket
-/// without a server is replaced; a missing directory is made, for this user only. Fails with unsupported for other
-/// texts, and with io.
+/// those that the service manager passed (sd_listen_fds(3)). `scheme` is the scheme of the URLs. A path that is a
+/// socket without a server is replaced; a missing directory is made, for this user only. Fails with unsupported for
+/// other texts, and with io.
 Result<std::vector<Listening>> listen_on(const std::string& where, const std::string& scheme);
 
 }  // namespace weightfs

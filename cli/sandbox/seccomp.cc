@@ -247,8 +247,8 @@ void allow_option(Filter& filter, const SocketOption& option) {
 }
 
 // syslog(3) and sd_notify(3) send datagrams to local sockets. Local streams lead to other services (D-Bus, Docker), so
-// these are refused; socketpair(2) leads nowhere. Of the internet's protocols only those that Landlock restricts, and
-// UDP: multipath TCP would connect where TCP may not.
+// these are refused; socketpair(2) leads nowhere. Only the internet's protocols that Landlock restricts, and UDP, are
+// permitted: multipath TCP would connect where TCP may not.
 void allow_sockets(Filter& filter, const PermittedCalls& permitted) {
   constexpr uint64_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
   const auto allow_socket = [&](int family, int type, int protocol) {

@@ -17,8 +17,8 @@ struct MountObserver {
   std::function<void(const ServerState&)> on_usable = {};  ///< when the mount is usable
   std::function<void(const ServerState&)> on_tick = {};    ///< every tick_every, unless that is 0
   std::chrono::milliseconds tick_every{0};
-  /// Called on SIGHUP, which otherwise ends the mount. Of the options only a change of the idle timeout takes effect;
-  /// the log level is set on the Log.
+  /// Called on SIGHUP, which otherwise ends the mount. Only a change of the idle timeout takes effect among the
+  /// options; the log level is set on the Log.
   std::function<void(MountOptions&)> on_reload = {};
   std::vector<std::string> reload_reads = {};  ///< files and directories that on_reload reads; the sandbox allows them
   std::function<void()> on_end = {};           ///< when a signal ends the mount

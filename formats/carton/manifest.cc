@@ -60,7 +60,7 @@ Manifest read_manifest(std::string_view text, Warnings& warnings, Budget& budget
 }
 
 Result<Links> read_links(std::string_view text, Warnings& warnings, Budget& budget) {
-  // What stays of the Map, the lists of URLs, is charged with it.
+  // The lists of URLs, which remain from the Map, are charged with it.
   const Map toml = TRY(parse_toml(text, budget));
   const Value* version = toml.find("version");
   if (version == nullptr || !std::holds_alternative<int64_t>(*version))

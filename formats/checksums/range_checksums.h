@@ -19,7 +19,7 @@ constexpr uint32_t unmasked_crc32c(uint32_t masked) {
   return rotated >> 17 | rotated << 15;
 }
 
-/// A CRC-32C that is computed in pieces. Of a tensor of strings, the lengths before the texts count as numbers.
+/// A CRC-32C that is computed in pieces. In a tensor of strings, the lengths before the texts count as numbers.
 class RangeSum {
  public:
   /// `lengths`: how many varints the range begins with. Each counts as a number of 4 bytes in this order, or of 8 bytes

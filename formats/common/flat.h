@@ -75,8 +75,7 @@ enum class Ends { with_last_tensor, anywhere };
 
 /// Sets each tensor's bytes in `file`, whose header is `length` bytes long. Fails with corrupt unless the tensors cover
 /// the buffer without gaps or overlap, each with the size of its shape and dtype; a tensor of kUnknownDType has the
-/// size that it claims. Of a file that was cut, the tensors that are not whole are refused; further bytes are a
-/// warning.
+/// size that it claims. If a file was cut, the tensors that are not whole are refused; further bytes are a warning.
 Result<void> place(Header& header, const SourcePtr& file, uint64_t length, Order order, Ends ends);
 
 /// Adds weightfs's own facts about a container to its metadata, as `key`. A value that the container has under this key

@@ -11,9 +11,9 @@
 
 namespace weightfs {
 
-/// The paths of the parts that the tensors are in, and of shards without tensors, in the order of the parts. Of a model
-/// that was chosen in a directory those that were found when it was read; of any other one those of
-/// find_weight_files().
+/// The paths of the parts that the tensors are in, and of shards without tensors, in the order of the parts. For a
+/// model that was chosen in a directory they were found when it was read; for any other one find_weight_files() finds
+/// them.
 std::vector<std::string> weight_files_of(const Model& model);
 
 /// Finds these parts of a model that has only the parts that its format read, not the other files of the directory.

@@ -50,8 +50,8 @@ inline float to_odd(double number) {
   return std::bit_cast<float>((std::fabs(nearest) > std::fabs(number) ? bits - 1 : bits) | 1U);
 }
 
-/// The conversion of a type; null if its elements are not real numbers, or if no rule for them is known. Of a
-/// big-endian type it is that of its blocks after reverse_numbers().
+/// The conversion of a type; null if its elements are not real numbers, or if no rule for them is known. For a
+/// big-endian type it is the conversion of its blocks after reverse_numbers().
 const Conversion* conversion_of(const DType& dtype);
 
 /// As conversion_of(), but rounded to odd.

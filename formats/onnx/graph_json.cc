@@ -171,7 +171,7 @@ class Writer {
     return any ? out_.end("}") : Result<void>();
   }
 
-  // The value of an attribute is the first field that it has of these. Of a number that occurs twice, the last counts.
+  // The value of an attribute is the first field that it has of these. If a number occurs twice, the last counts.
   Result<void> value(const Message& attribute, size_t indent) {
     std::optional<Field> number;
     Fields fields(scanner_, attribute);

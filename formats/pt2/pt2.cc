@@ -179,7 +179,7 @@ class Pt2Reader {
     return {};
   }
 
-  // A program that cannot be read leaves the tensors as they are. Of several the first is described.
+  // A program that cannot be read leaves the tensors as they are. If there are several, the first is described.
   Result<void> describe(const std::string& path) {
     const auto read = [&]() -> Result<Map> {
       const SourcePtr json = TRY(member(path));

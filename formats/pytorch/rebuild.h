@@ -39,8 +39,8 @@ struct TensorCall {
 };
 
 /// The call that `value` is, if it is one of these and makes one tensor. The functions that wrap others (parameter,
-/// with_state) are removed, as long as they are not nested deeper than files have them. Of a DTensor it is the call for
-/// its local tensor.
+/// with_state) are removed, as long as they are not nested deeper than files have them. For a DTensor it is the call
+/// for its local tensor.
 std::optional<TensorCall> tensor_call(const Pickle& pickle, Index value);
 
 /// The dict of the attributes that are the parts of a tensor of a subclass (wrapper, jagged); kNoValue for others.

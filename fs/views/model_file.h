@@ -36,7 +36,7 @@ struct Selection {
 struct ModelFile {
   std::string path;  ///< below views/: "model.safetensors"
   SourcePtr source;  ///< its bytes; made without reading any tensor
-  /// A line for each tensor that the format cannot hold, with the reason. Of several files the first one has those of
+  /// A line for each tensor that the format cannot hold, with the reason. The first of several files has the lines of
   /// all.
   Warnings left_out;
   LeftOutKeys left_out_keys = {};  ///< the same of the metadata

@@ -140,7 +140,7 @@ class Tensor:
         return array
 
     def __getitem__(self, index: Any) -> Any:
-        """The elements that the index selects, as NumPy does. Of a tensor that is not mapped, the selected rows are read: those of
+        """The elements that the index selects, as NumPy does. If the tensor is not mapped, the selected rows are read: those of
         the first integers and of the slice behind them, and all rows between for a step. Other indices read all elements."""
         own = own_dtype(self.dtype)
         view = self._view(own)

@@ -100,7 +100,7 @@ struct StatedDigests::Files {
     return is_named_as_model(name_in(path)) && found != by_stem.end() && found->second == 1;
   }
 
-  // Whether a digest without a name, in `model.sha256`, is that of this file, `model.gguf`. Else it may be that of
+  // Whether a digest without a name, in `model.sha256`, is the digest of this file, `model.gguf`. Else it may belong to
   // another file with this stem, such as an archive.
   bool is_only_file(std::string_view path) const { return is_only_model(path) && sole_stems.contains(stem_of(path)); }
 

@@ -24,7 +24,8 @@ std::optional<WatchedDirectory> watched(const Location& directory);
 /// All directories below `top`, itself first; more than 10,000 are left out.
 std::vector<WatchedDirectory> directories_below(const Location& top);
 
-/// Equal for the same unchanged file: its device, inode, size and modification time. Of a directory only the first two.
+/// Equal for the same unchanged file: its device, inode, size and modification time. For a directory only the first
+/// two.
 std::string version_of(const struct stat& status);
 
 }  // namespace weightfs

@@ -335,7 +335,7 @@ def read_onnx(path):
     return [(name, (array.shape, array.tobytes())) for name, array in arrays]
 
 
-# The loaders of each format. Of several, each that reads the file must read what weightfs shows.
+# The loaders of each format. If there are several, each that reads the file must read what weightfs shows.
 LOADERS = {"npy": [read_npy], "npz": [read_npz], "zip": [read_zip], "tar": [read_tarfile, read_gnu_tar], "pkl": [read_pickle],
            "joblib": [read_joblib],
            "pt": [read_torch], "safetensors": [read_safetensors], "gguf": [by_rules(ggufs)], "onnx": [by_rules(onnxs)], "h5": []}

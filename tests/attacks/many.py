@@ -65,7 +65,7 @@ def lightgbm(path, count=TREES):
 
 
 def run(*argv, memory_mb, cpu_s=CPU_S, makes_files=False):
-    """Status, standard output and error of a command within its limits. Of a command that makes a file for each tensor, the
+    """Status, standard output and error of a command within its limits. If a command makes a file for each tensor, the
     processor time of the kernel is not counted: creating 100,000 files costs a program without any other work 6 s."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, stdout=out, stderr=err,

@@ -55,7 +55,7 @@ void run_toml(std::string_view input) {
   const uint64_t charged = budget.memory_used();
   const Footprint copy = footprint(*map);
   check_depth(std::move(*map));
-  // What stays in memory stays charged, but for the map itself.
+  // All that remains in memory stays charged, but for the map itself.
   constexpr uint64_t kOneValue = 128;
   Budget fresh(input.size());
   if (charge(copy, fresh) && charged + kOneValue < fresh.memory_used())

@@ -49,7 +49,7 @@ def temporary_files_in(cache):
 
 
 def temporary_files_left_in(cache):
-    """What stays there: the file that asks for fs-verity lives for a moment, a read that the kernel repeats a little longer."""
+    """Those that stay: the file that asks for fs-verity lives for a moment, a read that the kernel repeats a little longer."""
     eventually(lambda: not temporary_files_in(cache))
     return temporary_files_in(cache)
 

@@ -43,8 +43,8 @@ struct StatedPacking {
 /// `config`: config.json; `quantisation`: the object in it or beside it that describes the packing.
 StatedPacking stated_packing(const Fields& config, const Fields& quantisation);
 
-/// The number of bits in the name of a method or a type: 4 of "w4afp8", "int4", "Int4WeightOnlyConfig". Of a
-/// name with types of activations and of weights, those of the weights.
+/// The number of bits in the name of a method or a type: 4 of "w4afp8", "int4", "Int4WeightOnlyConfig". If a name has
+/// types of activations and of weights, the bits of the weights.
 Number bits_in_name(std::string_view name);
 
 /// The shape of a weight that torchao has flattened, in the metadata of safetensors: the product of its sizes. `weight`

@@ -645,7 +645,7 @@ TEST(Zip, FileThatProgramsReadDifferentlyIsCorrupt) {
   zip.stored("a", "first");
   for (const std::string& comment : {second, ZipBuilder().build(), "-" + second, std::string(30'000, '-') + second})
     is_refused(ZipBuilder(zip).comment(comment).build(), "zip: two end records, at bytes ");
-  // The directory at the offset is that of the first zip, the one before the end record that of the second.
+  // The directory at the offset belongs to the first zip, the one before the end record to the second.
   for (const bool zip64 : {false, true}) {
     ZipBuilder both;
     both.executable(first).stored("a", "second");

@@ -182,7 +182,7 @@ TEST(NpyFile, TruncatedDataAreRefused) {
             "npy: the file ends 1 byte early: 7 of 8 bytes of data; interrupted download?");
 }
 
-// What parsing takes is released: only the tensor stays charged.
+// The memory of parsing is released: only the tensor stays charged.
 TEST(NpyFile, LongHeadersAreChargedAndReleased) {
   std::string descr = "[";
   for (int i = 0; i < 1000; ++i) descr += fmt::format("('field{}', '<f8'),", i);
