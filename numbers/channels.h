@@ -28,7 +28,7 @@ size_t threads_for_channels(uint64_t channels, size_t threads);
 /// The sums of squares and the maxima of each channel of one axis, which can be added up.
 class Channels {
  public:
-  /// Of a tensor of this shape, which has at most kMaxChannels on this axis.
+  /// For a tensor of this shape, which has at most kMaxChannels on this axis.
   Channels(ShapeView shape, size_t axis);
 
   /// Adds the elements from `first` on, in C order.

@@ -63,7 +63,7 @@ class Counts {
 
   /// In ascending order. `elements` are those that were added, or have the same type.
   Distribution distribution(const Elements& elements) const;
-  /// The same, if floats that are not narrow were added.
+  /// As distribution(elements), if floats that are not narrow were added.
   Distribution distribution() const;
 
   /// The bits of a double below those of its counter.

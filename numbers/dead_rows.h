@@ -11,7 +11,7 @@ namespace weightfs::numbers {
 /// The rows of zeros in a part of a tensor, which can be added up in the order of the parts.
 class DeadRows {
  public:
-  /// Of a part that begins at the element `first`; rows have `length` elements, more than 0.
+  /// For a part that begins at the element `first`; rows have `length` elements, more than 0.
   DeadRows(uint64_t first, uint64_t length) : length_(length), first_(first), end_(first) {}
 
   /// Adds the elements after those that were added.
@@ -32,9 +32,9 @@ class DeadRows {
   uint64_t first_;
   uint64_t end_;
   uint64_t dead_ = 0;
-  // Of the row that this part begins in, if it is not whole here: whether its elements here are zeros.
+  // Whether the elements of the row that this part begins in are zeros, if it is not whole here.
   bool head_is_zero_ = true;
-  // Of the last row, unless the part ends with it.
+  // Whether those of the last row are, unless the part ends with it.
   bool tail_is_zero_ = true;
 };
 

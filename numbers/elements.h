@@ -65,20 +65,20 @@ class Elements {
   /// At most kSampledRows rows (of `row` elements; the first kMaxSampledRow of each), spread evenly; all elements if
   /// there are no more.
   std::vector<ElementRange> sample(uint64_t row) const;
-  /// The same elements for a reader that does not read all of them, so a server is asked for no others.
+  /// A copy for a reader that does not read all elements, so a server is asked for no others.
   Elements for_samples() const {
     Elements out = *this;
     out.reads_all_ = false;
     return out;
   }
 
-  /// The same elements, which are read now if they are one block, and else when they are needed: a small tensor that is
+  /// A copy whose elements are read now if they are one block, and else when they are needed: a small tensor that is
   /// read repeatedly costs its system calls once. Fails as reading the tensor fails.
   Result<Elements> loaded() const;
 
   /// Copies `out.size()` elements from `first` on, which must exist. Fails as reading the tensor fails.
   Result<void> read(uint64_t first, std::span<double> out) const;
-  /// The same, not of doubles.
+  /// As above, for elements that are no doubles.
   Result<void> read(uint64_t first, std::span<float> out) const;
 
   /// Calls `use(uint64_t first, std::span<const T> block)` for the elements of a range, in order, with T as form()
@@ -96,7 +96,7 @@ class Elements {
     return {};
   }
 
-  /// The same, but each block is one of floats or doubles.
+  /// As for_each_block(), but each block is one of floats or doubles.
   template <class Use>
   Result<void> for_each_block_of_values(ElementRange range, const CountBytes& count_bytes, const Use& use) const {
     if (form_ == Form::doubles) return blocks_of<double>(range, count_bytes, use);

@@ -74,7 +74,7 @@ class Line {
     return {};
   }
 
-  // The same for `rows` runs that follow each other without gaps.
+  // As add_run(), for `rows` runs that follow each other without gaps.
   Result<void> add_rows(uint64_t first, uint64_t rows, std::span<Sums> cells) const {
     const ElementRange range = {first, rows * inner_.count};
     return elements_.for_each_block_of_values(range, count_bytes_, [&](uint64_t at, auto block) -> Result<void> {

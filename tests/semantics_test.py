@@ -10,7 +10,6 @@ TESTS = ROOT / "docs" / "design" / "tests.md"
 
 MAX_LINES = 540
 MAX_COLUMNS = 132
-MAX_WORDS = 45  # in a sentence
 
 GOOGLE = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 NAMED = re.compile(r"`([^`]+)`")
@@ -19,7 +18,6 @@ QUOTED = re.compile(r"\bsemantics(?:\.md\]?(?:\([^)]*\))?)?,? (?:rules? |section
 QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
 FOLDERS = ("base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "scripts", "systemd",
            "python")
-SENTENCE_END = re.compile(r"(?<=[.:;])\s+")
 
 # Numbers in rules (or in the table of a section): rule, file, constant, and how the rule says it. {n} is the value, {KiB} the
 # value as a number of KiB, {s} of seconds if the code has milliseconds, {word} and {word_s} these numbers as words, {less} the
@@ -135,13 +133,6 @@ def python_tests():
                 yield f"{group}.{found[1]}"
 
 
-def sentences(text):
-    """The sentences of a page without tables and code."""
-    text = re.sub(r"(?ms)^```.*?^```$|^\|.*?$", "", text)
-    for paragraph in re.split(r"\n\n|\n(?=#|- | *\d+\. )", text):
-        yield from SENTENCE_END.split(" ".join(paragraph.split()))
-
-
 def sources():
     """The text of every source file and document: (path, text)."""
     for file in (*ROOT.glob("*.md"), *(file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*")))):
@@ -159,11 +150,6 @@ class Semantics(unittest.TestCase):
         lines = self.text.splitlines()
         self.assertLessEqual(len(lines), MAX_LINES)
         self.assertEqual([line for line in lines if len(line) > MAX_COLUMNS], [])
-
-    def test_sentences_are_short(self):
-        found = list(sentences(self.text))
-        self.assertGreater(len(found), 300)
-        self.assertEqual([sentence for sentence in found if len(sentence.split()) > MAX_WORDS], [])
 
     def test_sections_and_rules_are_numbered_without_gaps(self):
         sections = [int(number) for number in re.findall(r"^## (\d+)\. ", self.text, re.MULTILINE)]

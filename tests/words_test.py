@@ -1,4 +1,5 @@
 """Messages, help, documents and test names are in plain technical English; help and documents state the defaults of options."""
+import ast
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 
-FOLDERS = ("cli", "fs", "cache", "formats", "sources")
+FOLDERS = ("base", "cli", "fs", "cache", "formats", "numbers", "page", "sources")
 
 # Phrases that must not return, each with the words to use instead.
 PHRASES = (
@@ -36,6 +37,7 @@ FORBIDDEN = tuple((re.compile(pattern), instead) for pattern, instead in PHRASES
 UNCLEAR_NAME = re.compile(r"test_(a|an|the|it|one|what|who|whoever)_(?!of_)|_(nobody|somebody|whoever|says|said|told|proved)_")
 
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+TEMPLATE = re.compile(r"`((?:[^`\\]|\\.)*)`")  # in JavaScript
 COMMENT = re.compile(r"(?m)^\s*//.*$|\s//[ /<].*$")
 INCLUDE = re.compile(r"(?m)^#include.*$")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -43,6 +45,17 @@ DEFAULT = re.compile(r"\(default: [^)]+\)")
 
 # A comment has a subject. "Of the names, the first …" and "The same for …" make the reader search for it.
 WITHOUT_SUBJECT = re.compile(r'(?://+<?|(?<!\S)#|""") ?(?:Of|The same)\b')
+
+# So do these later in a comment, and in a document: "Of a file that …", "Absent are …", "What cannot be read stays".
+FRONTED = re.compile(r"Of (?:a|an|the|several|other|others|these|those|such|two|[a-z]+s)\b|(?:Absent|Left out) (?:is|are)\b"
+                     r"|What\b[^.;:]* stays?\b")
+
+# Pronouns in the place of nouns: one in a comment can be understood.
+PRONOUN = re.compile(r"\b(?:those that|that of)\b", re.IGNORECASE)
+
+# Pages whose sentences are short.
+SHORT = ("CHANGELOG.md", "docs/mount.weightfs.8.md", "docs/semantics.md", "docs/weightfs.1.md")
+MAX_WORDS = 45  # in a sentence, without names in bold or italics
 
 # Lines of code and documents, except tables, code in documents, and lines that one literal makes long.
 MAX_COLUMNS = 132
@@ -59,9 +72,10 @@ def weightfs(*argv):
 
 def sources(*suffixes):
     """The lines of every file of code or documents: (path, number, line)."""
-    for folder in ("", "base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "python"):
+    for folder in ("", "base", "formats", "numbers", "cache", "sources", "fs", "cli", "page", "tests", "docs", "bench", "packaging",
+                   "python"):
         for file in sorted((ROOT / folder).rglob("*") if folder else ROOT.glob("*.md")):
-            if file.suffix in suffixes:
+            if file.suffix in suffixes and "vendor" not in file.parts:
                 for number, line in enumerate(file.read_text().splitlines(), 1):
                     yield str(file.relative_to(ROOT)), number, line
 
@@ -69,12 +83,49 @@ def sources(*suffixes):
 def messages():
     """The strings of the program: (file, text), adjacent literals joined."""
     for folder in FOLDERS:
-        for file in sorted((ROOT / folder).rglob("*.cc")):
+        for file in (file for file in sorted((ROOT / folder).rglob("*.*")) if file.suffix in (".cc", ".h", ".js")):
+            if "vendor" in file.parts:
+                continue
             code = INCLUDE.sub("", COMMENT.sub("", file.read_text()))
             code = re.sub(r'"[ \t]*\n[ \t]*"', "", code)
-            for text in STRING.findall(code):
+            for text in STRING.findall(code) + (TEMPLATE.findall(code) if file.suffix == ".js" else []):
                 if " " in text.strip():
                     yield file, text
+
+
+def comments():
+    """Every comment of the sources, and every docstring: (path, number of its first line, text)."""
+    begun = {}  # path -> number, text
+    for path, number, line in sources(".cc", ".h", ".js", ".py"):
+        mark = "#" if path.endswith(".py") else "//"
+        if found := re.match(rf" *{mark}/?<? ?(.*)", line):
+            first, text = begun.get(path, (number, ""))
+            begun[path] = first, f"{text} {found[1]}".strip()
+            continue
+        if path in begun:
+            yield path, *begun.pop(path)
+        if mark == "//" and (found := re.search(r"\s///?<? (.*)", line)):
+            yield path, number, found[1]
+    for folder in ("bench", "python", "tests"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
+                    yield str(file.relative_to(ROOT)), getattr(node, "lineno", 1), " ".join(text.split())
+
+
+def documents():
+    """Every document, as (path, text): without code, and of the changes only those of the next version."""
+    for file in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").glob("*.md"))):
+        text = re.sub(r"(?ms)^```.*?^```$|^# SYNOPSIS$.*?(?=^# )", "", file.read_text())
+        yield str(file.relative_to(ROOT)), "\n## ".join(text.split("\n## ")[:2]) if file.name == "CHANGELOG.md" else text
+
+
+def sentences(text):
+    """The sentences of a document, and of the cells of its tables."""
+    for paragraph in re.split(r"\n\n|\n(?=#|:   |\||- | *\d+\. | +- )", text):
+        for cell in paragraph.strip("| \n").split(" | "):
+            plain = re.sub(r"^(?:[-:] +|\d+\. )?(?:\d+\.\d+ )?[*_(`]*", "", " ".join(cell.split()))
+            yield from re.split(r"(?<=[.?!])\*{0,2}\)?\s+", plain)
 
 
 def pages():
@@ -143,9 +194,33 @@ class Words(unittest.TestCase):
         self.assertTrue(WITHOUT_SUBJECT.search("  /// The same for a directory."))
         self.assertTrue(WITHOUT_SUBJECT.search("  # Of several sources."))
         self.assertFalse(WITHOUT_SUBJECT.search("  /// The bytes of the same file."))
-        found = [f"{path}:{number}: {line.strip()}" for path, number, line in sources(".cc", ".h", ".py")
+        found = [f"{path}:{number}: {line.strip()}" for path, number, line in sources(".cc", ".h", ".js", ".py")
                  if WITHOUT_SUBJECT.search(line) and path != "tests/words_test.py"]
         self.assertEqual(found, [])
+
+    def test_sentences_begin_with_their_subject(self):
+        for wrong in ("Of a file that ends early, the rest is shown", "Absent are types", "What cannot be read stays."):
+            self.assertTrue(FRONTED.match(wrong), wrong)
+        for right in ("Often a file", "What a mount shows is read-only. It stays.", "Official names"):
+            self.assertFalse(FRONTED.match(right), right)
+        texts = [(f"{path}: {sentence}", sentence) for path, text in documents() for sentence in sentences(text)]
+        self.assertGreater(len(texts), 5_000)
+        texts += [(f"{path}:{number}: {text}", sentence) for path, number, text in comments() if path != "tests/words_test.py"
+                  for sentence in re.split(r"(?<=[.?!])\s+", text)]
+        self.assertGreater(len(texts), 20_000)
+        self.assertEqual([where for where, sentence in texts if FRONTED.match(sentence)], [])
+
+    def test_comments_have_one_pronoun_for_a_noun_at_most(self):
+        texts = [each for each in comments() if each[0] != "tests/words_test.py"]
+        self.assertEqual([each for each in texts if len(PRONOUN.findall(each[2])) > 1], [])
+
+    def test_sentences_are_short(self):
+        found = {path: list(sentences(re.sub(r"\*\*[^*]+\*\*|\*[^*]+\*", "", text))) for path, text in documents() if path in SHORT}
+        self.assertEqual(sorted(found), sorted(SHORT))
+        self.assertGreater(sum(map(len, found.values())), 1_000)
+        long = [(path, sentence) for path, each in found.items() for sentence in each
+                if len(re.findall(r"\S*\w\S*", sentence)) > MAX_WORDS]
+        self.assertEqual(long, [])
 
     def test_lines_are_short(self):
         in_code = False

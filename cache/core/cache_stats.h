@@ -33,7 +33,7 @@ class CacheStats {
   /// Whether record_download() was called for it.
   bool is_downloaded(const Digest& digest);
 
-  /// The counters, and the state of all blobs. Of those in `running`, `digest`, `fetched` and `from` are set.
+  /// The counters, and the state of all blobs. Those in `running` have `digest`, `fetched` and `from`.
   StoreStatus status(const std::vector<StoreStatus::Blob>& running);
   /// The status, limited to blobs that are being downloaded.
   StoreStatus in_progress(const std::vector<StoreStatus::Blob>& running);

@@ -93,8 +93,8 @@ Result<void> RecheckedFile::compare(uint64_t block, const MapEntry& entry, std::
   return {};
 }
 
-// Compares blocks, of which `out`, read from `offset` on, has all or a part. Of such a part the bytes that are compared
-// are copied to `out`, so that it has no others. False if the map lacks a block.
+// Compares blocks, of which `out`, read from `offset` on, has all or a part. The compared bytes of such a part are
+// copied to `out`, so that it has no others. False if the map lacks a block.
 Result<bool> RecheckedFile::compare(const CachedFiles& files, Blocks blocks, uint64_t offset,
                                     std::span<std::byte> out) {
   std::array<std::byte, kBlock> buffer;

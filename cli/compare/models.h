@@ -59,8 +59,8 @@ struct ContentsComparison {
 };
 
 /// Compares the models, then models and files of the same path: files by their digests if both are known, else by their
-/// sizes and bytes. Of containers of different formats that have tensors of their own, files that only one side has do
-/// not count. Two files that share their bytes with files that were compared before are not read again. Fails with
+/// sizes and bytes. Files that only one of two containers of different formats has do not count, if both have tensors
+/// of their own. Two files that share their bytes with files that were compared before are not read again. Fails with
 /// resource, and as finding nested models does.
 Result<ContentsComparison> compare_contents(const Contents& a, const Contents& b, const CompareOptions& options);
 

@@ -54,8 +54,9 @@ struct CompareOptions {
   ReportProgress report = [](const char*, uint64_t, uint64_t) {};
 };
 
-/// Compares tensors of the same name. Of those without a counterpart, the ones with the same dtype, shape and digest
-/// are renamed. Only these are hashed, and only if both models have one of that dtype and shape. Fails with resource.
+/// Compares tensors of the same name. Among tensors without a counterpart, the ones with the same dtype, shape and
+/// digest are renamed. Only these are hashed, and only if both models have one of that dtype and shape. Fails with
+/// resource.
 Result<TensorComparison> compare_tensors(const Model& a, const Model& b, const CompareOptions& options);
 
 }  // namespace weightfs::compare

@@ -147,8 +147,8 @@ class ZipCheckpoint {
 
 int in_lower_case(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : static_cast<uint8_t>(c); }
 
-// A name that several members have if the case of letters does not count; empty if there is none. Of modules of Python
-// honest archives have some.
+// A name that several members have if the case of letters does not count; empty if there is none. Honest archives have
+// some among modules of Python.
 std::string name_in_any_case(const archive::Archive& archive) {
   const auto& parts = archive.parts;
   const auto compare = [&](uint32_t a, uint32_t b) {

@@ -67,7 +67,7 @@ function Choice({ name, isOn, onChoose }) {
   return html`<button type="button" aria-pressed=${isOn ? "true" : "false"} onClick=${onChoose}>${name}</button>`;
 }
 
-// Of `figures` as of `statistics`; with `title` a small part of a larger section.
+// The histogram of figures like those of `statistics`; with `title`, a small part of a larger section.
 export function Histogram({ figures, title = "Histogram", unit = "elements" }) {
   const [isExponents, setIsExponents] = useState(false);
   const [isLogarithmic, setIsLogarithmic] = useState(false);

@@ -30,7 +30,7 @@ class Model(Base):
     """A model that was opened by `weightfs.open()`: a mapping from the names of its tensors to arrays.
 
     `m["name"]` is `m.tensor("name").numpy()`: numbers, as float32 where NumPy and ml_dtypes have no such type. Names are in the
-    order of the container. Of tensors with the same name, the first has it; the others have their paths below tensors/ as names.
+    order of the container. If tensors have the same name, the first has it; the others have their paths below tensors/ as names.
     The model can be used by several threads, after a fork, and as a context manager; `pickle` stores the source and the options,
     and opens it again.
     """
