@@ -222,6 +222,11 @@ class Words(unittest.TestCase):
                 if len(re.findall(r"\S*\w\S*", sentence)) > MAX_WORDS]
         self.assertEqual(long, [])
 
+    def test_changes_have_two_lines_at_most(self):
+        changes = re.split(r"\n(?=- |\n)", dict(documents())["CHANGELOG.md"])
+        self.assertGreater(len(changes), 200)
+        self.assertEqual([change for change in changes if change.strip().count("\n") > 1], [])
+
     def test_lines_are_short(self):
         in_code = False
         seen, long, needed = 0, [], set()
