@@ -225,6 +225,18 @@ class Layering(unittest.TestCase):
             for room in (path for path in (ROOT / folder).iterdir() if path.is_dir()):
                 self.assertTrue(re.search(rf"\b{room.name}\b", text), room)
 
+    def test_documents_name_the_direction_of_every_folder(self):
+        """"`base` ← `formats`, `cache` ← `sources`": an arrow is from a folder to each of those after it."""
+        for page in ("CONTRIBUTING.md", "docs/architecture.md"):
+            chains = re.findall(r"`\w+`(?:(?:,| ←) `\w+`)+", re.sub(r"\s+", " ", (ROOT / page).read_text()))
+            named = set()
+            for chain in (chain for chain in chains if "←" in chain):
+                links = [re.findall(r"`(\w+)`", link) for link in chain.split(" ← ")]
+                named |= {folder for link in links for folder in link}
+                self.assertEqual([(a, b) for a, b in zip(links, links[1:]) for one in a for other in b
+                                  if one not in ALLOWED[other]], [], page)
+            self.assertEqual(named, set(ALLOWED), page)
+
     def test_own_headers_are_included_by_root_path(self):
         wrong = [f"{file} includes {header}" for file, ours, header in includes() if ours and not (ROOT / header).is_file()]
         self.assertEqual(wrong, [])
