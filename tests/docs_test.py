@@ -198,7 +198,7 @@ class Docs(unittest.TestCase):
 
 
 class Paths(unittest.TestCase):
-    """A path in a document (in backquotes, or in a link) or in a comment exists, if it begins with a folder of the project."""
+    """A path in a document or in a comment exists, if it begins with a folder of the project; so does the file of a link."""
 
     FOLDERS = ("base", "bench", "cache", "cli", "docs", "formats", "fs", "numbers", "packaging", "page", "python", "scripts",
                "sources", "systemd", "tests")
@@ -231,8 +231,7 @@ class Paths(unittest.TestCase):
     def named(self):
         """The paths that documents and comments name: (file, path)."""
         for file in self.files(".md"):
-            for text in re.findall(r"`([^`]+)`", file.read_text()):
-                yield from ((file, path) for path in self.PATH.findall(text))
+            yield from ((file, path) for path in self.PATH.findall(file.read_text()))
         for file in self.files(".py"):
             for text in self.comments_of_python(file.read_text()):
                 yield from ((file, path) for path in self.PATH.findall(text))
