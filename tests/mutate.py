@@ -15,6 +15,7 @@ import concurrent.futures
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 
@@ -113,6 +114,7 @@ def main():
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it, and a shell's background job ignores it
     faults = chosen(args.count, args.seed)[args.skip:]
     if not args.list:
         if subprocess.run(["git", "-C", HOME, "diff", "--quiet"]).returncode != 0:
