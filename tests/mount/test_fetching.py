@@ -2,17 +2,18 @@
 and wrong data is never cached. test_fetching_crashes.py tests killed processes, full disks and unreachable servers."""
 import errno
 import gzip
-import http.server
 import os
 import re
+import struct
 import subprocess
 import threading
 import unittest
+import zlib
 
 from fetching import FetchTestCase, blobs_in, temporary_files_left_in
-from hostile import Server, chunked, cut, gated, packed_zeroes, raw, responds, sends, stalls, tag_of, trickles, correct
 import partial_downloads
 from mounting import eventually, numbers, run
+from scripted_server import Server, chunked, correct, cut, gated, raw, responds, stalls, tag_of, trickles
 from servers import needs, self_signed_certificate
 from test_archives import noise
 import stores
@@ -141,25 +142,25 @@ class Responses(HostileTestCase):
         a = [noise(200_000, seed) for seed in range(30)]
         huge = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(1000)) + b"\r\n"
         cases = {
-            "wrong": Case(sends(a[0][:-1] + bytes([a[0][-1] ^ 1])), data=a[0], error=errno.EIO, message="SHA-256|digest"),
-            "longer": Case(sends(a[1] + b"!"), data=a[1], error=errno.EIO, message="200001 bytes"),
-            "shorter": Case(sends(a[2][:-1]), data=a[2], error=errno.EIO, message="199999 bytes"),
-            "empty": Case(sends(b""), data=a[3], error=errno.EIO, message="0 bytes"),
+            "wrong": Case(responds(200, a[0][:-1] + bytes([a[0][-1] ^ 1])), data=a[0], error=errno.EIO, message="SHA-256|digest"),
+            "longer": Case(responds(200, a[1] + b"!"), data=a[1], error=errno.EIO, message="200001 bytes"),
+            "shorter": Case(responds(200, a[2][:-1]), data=a[2], error=errno.EIO, message="199999 bytes"),
+            "empty": Case(responds(200, b""), data=a[3], error=errno.EIO, message="0 bytes"),
             "chunked-longer": Case(chunked(a[4], 2), data=a[4]),  # the rest is not received
             "chunked-shorter": Case(chunked(a[5][:1000], 1), data=a[5], error=errno.EIO, message="ends before"),
             "chunked-endless": Case(chunked(bytes(50_000)), data=a[6], error=errno.EIO, message="digest mismatch"),
             "bad-chunks": Case(raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a number\r\n"), data=a[7],
                                error=(errno.EIO, *NOT_REACHED), gets=SOME),
-            "garbage-gzip": Case(sends(a[8], Content_Encoding="gzip"), data=a[8], error=errno.EIO, message="encoding"),
-            "cut-gzip": Case(sends(gzip.compress(a[9])[:-100], Content_Encoding="gzip"), data=a[9],
+            "garbage-gzip": Case(responds(200, a[8], Content_Encoding="gzip"), data=a[8], error=errno.EIO, message="encoding"),
+            "cut-gzip": Case(responds(200, gzip.compress(a[9])[:-100], Content_Encoding="gzip"), data=a[9],
                              error=(errno.EIO, errno.EHOSTUNREACH), gets=SOME, kept=True),
-            "unknown-encoding": Case(sends(a[10], Content_Encoding="rot13"), data=a[10], error=errno.EIO, gets=SOME),
+            "unknown-encoding": Case(responds(200, a[10], Content_Encoding="rot13"), data=a[10], error=errno.EIO, gets=SOME),
             "huge-headers": Case(raw(huge + a[11]), data=a[11], error=errno.EIO, message="headers"),
             "nul-in-a-header": Case(raw(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 200000\r\n\r\n" + a[12]), data=a[12],
                                     error=errno.EIO),
             # libcurl 8 reports it in two ways, depending on how much it has received.
             "http-0.9": Case(raw(a[13]), data=a[13], error=errno.EIO, lines=2),
-            "a-web-page": Case(sends(b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO,
+            "a-web-page": Case(responds(200, b"<html>please log in</html>", Content_Type="text/html"), data=a[14], error=errno.EIO,
                                message="has 26 bytes"),
             "unrequested-part": Case(
                 raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\nContent-Range: bytes 0-99/200000\r\n\r\n" +
@@ -189,13 +190,13 @@ class Responses(HostileTestCase):
             "503": Case(responds(503, Retry_After="Thu, 01 Jan 1970 00:00:00 GMT"), correct(a[3]), data=a[3], gets=2),
             "cut": Case(cut(a[4], half), correct(a[4]), data=a[4], gets=2),
             "reset": Case(cut(a[5], half, reset=True), correct(a[5]), data=a[5], gets=2),
-            "range-ignored": Case(cut(a[6], half), sends(a[6]), data=a[6], gets=2),
+            "range-ignored": Case(cut(a[6], half), responds(200, a[6]), data=a[6], gets=2),
             "cut-often": Case(*(cut(a[7], at) for at in range(1, MEGABYTE, 100_000)), correct(a[7]), data=a[7], gets=12),
             "closed": Case(raw(b""), correct(a[8]), data=a[8], gets=2),
             "closed-in-the-head": Case(raw(b"HTTP/1.1 200 OK\r\nContent-Le"), correct(a[9]), data=a[9], gets=2),
             "chunked": Case(chunked(a[10], 1), data=a[10]),
             "http-1.0": Case(raw(b"HTTP/1.0 200 OK\r\n\r\n" + a[11]), data=a[11]),
-            "gzip": Case(sends(gzip.compress(a[12]), Content_Encoding="gzip"), data=a[12]),
+            "gzip": Case(responds(200, gzip.compress(a[12]), Content_Encoding="gzip"), data=a[12]),
             "informed-before": Case(
                 raw(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 50 + b"HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n" +
                     a[13]), data=a[13]),
@@ -217,7 +218,7 @@ class Responses(HostileTestCase):
             "stalls-at-once": Case(lambda request: request.hang(), data=a[1], error=NOT_REACHED, gets=SOME,
                                    message="no data for 1 s"),
             "always-cut": Case(cut(a[2], half), data=a[2], error=NOT_REACHED, gets=SOME, message="truncated|closed", kept=True),
-            "length-too-large": Case(sends(a[3][:half], MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME,
+            "length-too-large": Case(responds(200, a[3][:half], Content_Length=MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME,
                                      message="truncated|closed", kept=True),
             "500": Case(responds(500), data=a[4], error=NOT_REACHED, gets=SOME, message="500"),
             "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*86400"),
@@ -244,9 +245,9 @@ class Responses(HostileTestCase):
 
     def test_next_url_is_used_after_each_failure(self):
         bad = {
-            "wrong": sends(bytes(200_000)), "longer": sends(bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
-            "cut-and-other": None, "gzip": sends(bytes(1000),
-                                                 Content_Encoding="gzip"), "file": responds(302, Location="file:///etc/passwd")
+            "wrong": responds(200, bytes(200_000)), "longer": responds(200, bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
+            "cut-and-other": None, "gzip": responds(200, bytes(1000), Content_Encoding="gzip"),
+            "file": responds(302, Location="file:///etc/passwd")
         }
         far, blobs = {}, []
         for i, (name, script) in enumerate(bad.items()):
@@ -269,7 +270,7 @@ class Responses(HostileTestCase):
         data = noise(200_000)
         url = self.web.serve("far", head=correct(data))
         process, point = self.foreground(ALLOWED, self.carton_of({"model/far": (data, [url])}))
-        for script in (sends(bytes(200_000)), responds(404), raw(b"garbage")):
+        for script in (responds(200, bytes(200_000)), responds(404), raw(b"garbage")):
             self.web.serve("far", script)
             before = self.web.count("GET")
             self.assertEqual(self.try_to_read(self.far(point)), (b"", errno.EIO))
@@ -319,6 +320,17 @@ def endless_hints(request):
         request.sock.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 100)
 
 
+def packed_zeroes(mebibytes):
+    """gzip of this many MiB of zeros, in a thousandth of their size: one repeated block."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    crc = 0
+    for _ in range(mebibytes):
+        crc = zlib.crc32(bytes(1 << 20), crc)
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + block * mebibytes + packer.flush() + struct.pack(
+        "<II", crc, (mebibytes << 20) & 0xFFFFFFFF)
+
+
 class Bombs(HostileTestCase):
     """Decompression bombs and endless bodies."""
     MOST_KIB = 200 * 1024
@@ -356,12 +368,12 @@ class Bombs(HostileTestCase):
             return file.read()
 
     def test_bomb_stops_at_the_known_size(self):
-        process, point = self.mount_bomb(sends(self.bomb, Content_Encoding="gzip"), head=correct(noise(MEGABYTE)))
+        process, point = self.mount_bomb(responds(200, self.bomb, Content_Encoding="gzip"), head=correct(noise(MEGABYTE)))
         self.assert_bounded(process, point, "digest mismatch", 2 * MEGABYTE)
         self.assertIn(self.web.count("GET", "far"), ONCE)
 
     def test_bomb_of_unknown_size_stops_at_the_quota(self):
-        process, point = self.mount_bomb(packed(self.bomb), "--cache-size", "32M")
+        process, point = self.mount_bomb(responds(200, self.bomb, Content_Encoding="gzip"), "--cache-size", "32M")
         self.assert_bounded(process, point, "cache's quota|cache full", 32 * MEGABYTE)
         self.assertLessEqual(self.web.count("GET", "far"), 4)
 
@@ -429,26 +441,13 @@ class PartialContent(HostileTestCase):
             lambda data: raw(b'HTTP/1.1 206 P\r\nContent-Length: 10\r\nContent-Range: bytes 5-14/16777216\r\n\r\n0123456789'))
 
     def test_complete_response_to_a_range_request_is_used(self):
-        self.assert_correct_despite(sends)
+        self.assert_correct_despite(lambda data: responds(200, data))
 
     def test_refused_range_restarts(self):
         self.assert_correct_despite(lambda data: responds(429, Retry_After="1"))
 
 
-def packed(data):
-    def answer(request):
-        request.head(200, Content_Encoding="gzip", Content_Length=len(data))
-        if request.method != "HEAD":
-            request.body(data)
-    return answer
-
-
 @needs("openssl")
-class SilentHandler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
-
 class Certificates(HostileTestCase):
     def test_untrusted_certificate_fails(self):
         web = Server(self, tls=self_signed_certificate(self.tmp))
@@ -509,12 +508,8 @@ class Certificates(HostileTestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "abcd"), done.stderr)
 
     def test_server_without_tls_is_named(self):
-        web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SilentHandler)
-        self.addCleanup(web.server_close)
-        threading.Thread(target=web.serve_forever, daemon=True).start()
-        self.addCleanup(web.shutdown)
         self.assertIn("the server does not speak TLS at this port; use http://",
-                      self.refused(f"https://127.0.0.1:{web.server_port}/m.gguf")[1])
+                      self.refused(f"https://{self.web.host}/m.gguf")[1])
 
 
 class WebPages(HostileTestCase):
@@ -556,7 +551,7 @@ class BeforeTheEnd(HostileTestCase):
 
     def test_stream_is_accepted_without_effect(self):
         data = noise(300_000)
-        url = self.web.serve("far", sends(bytes(len(data))), head=correct(data))
+        url = self.web.serve("far", responds(200, bytes(len(data))), head=correct(data))
         done = run("cat", ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}), "files/model/far")
         self.assertEqual((done.returncode != 0, done.stdout), (True, ""))
         self.assertIn("--stream does nothing any more", done.stderr)
@@ -589,7 +584,7 @@ class Sizes(HostileTestCase):
 
     def test_server_without_ranges_sends_the_file_once(self):
         data = noise(8 * MEGABYTE)
-        url = self.web.serve("far", sends(data), head=responds(405))
+        url = self.web.serve("far", responds(200, data), head=responds(405))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
         self.assert_correct(self.try_to_read(self.far(point)), data)
@@ -598,7 +593,7 @@ class Sizes(HostileTestCase):
 
     def test_size_is_known_after_download(self):
         data = bytes(300_000) + noise(1000)
-        url = self.web.serve("far", packed(gzip.compress(data)))
+        url = self.web.serve("far", responds(200, gzip.compress(data), Content_Encoding="gzip"))
         point = self.mount(ALLOWED, self.carton_of({"model/far": (data, [url])}))
         self.assertEqual(os.stat(self.far(point)).st_size, len(data))
         self.assert_correct(self.try_to_read(self.far(point)), data)

@@ -11,8 +11,8 @@ import unittest
 import zipfile
 
 from fetching import blobs_in, temporary_files_left_in
-from hostile import Server, gated, stalls, correct
 from mounting import WEIGHTFS, eventually, is_mounted, run, signal
+from scripted_server import Server, correct, gated, stalls
 from test_archives import noise
 import partial_downloads
 import stores
@@ -293,7 +293,7 @@ class WaitingReaders(HostileTestCase):
     def test_next_reader_succeeds_after_a_killed_one(self):
         data, begun, gate = noise(300_000), threading.Event(), threading.Event()
         answer = gated(data, gate, 1000)
-        url = self.web.serve("far", lambda request: (begun.set(), answer(request)), head=correct(data))
+        url = self.web.serve("far", lambda request: begun.set() or answer(request), head=correct(data))
         process, point = self.mount_stalled({"model/far": (data, [url])})
         first = subprocess.Popen(["cat", self.far(point)], stdout=subprocess.DEVNULL)
         self.assertTrue(begun.wait(LIMIT_S))

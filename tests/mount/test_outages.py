@@ -4,12 +4,10 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
-import threading
 
 from mounting import WEIGHTFS, on_terminal, run, unittest, until
-from hostile import Server, correct, raw, responds
+from scripted_server import Server, correct, raw, responds
 from servers import self_signed_certificate
 from test_archives import noise
 from test_fetching import ALLOWED, HostileTestCase
@@ -17,33 +15,6 @@ import stores
 from tensors import Tensor
 
 SIZE = 100_000
-
-
-class PlainServer:
-    """Answers whatever it gets with a status of HTTP."""
-
-    def __init__(self):
-        self.connections = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self.serve)
-        self.thread.start()
-
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with connection:
-                self.connections += 1
-                connection.recv(4096)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join()
 
 
 class PermanentErrors(HostileTestCase):
@@ -76,9 +47,7 @@ class PermanentErrors(HostileTestCase):
         self.assertIn("certificate not accepted", text)
 
     def test_tls_to_a_server_without_it(self):
-        plain = PlainServer()
-        self.addCleanup(plain.close)
-        status, text = self.fails_at_once(plain, f"https://127.0.0.1:{plain.port}/m.gguf")
+        status, text = self.fails_at_once(self.web, f"https://{self.web.host}/m.gguf")
         self.assertEqual(status, 8)
         self.assertIn("does not speak TLS", text)
 

@@ -7,9 +7,9 @@ import socket
 import time
 
 from fetching import FAR, LinkTestCase
-from hostile import Server, stalls, correct
 from mounting import (LIMIT_S, WEIGHTFS, MountTestCase, TestCase, halt, is_mounted, is_sanitized, only_root_mounts, numbers, os,
                       processes_of, run, shutil, signal, subprocess, unittest, until)
+from scripted_server import Server, correct, stalls
 from servers import Nginx, needs
 from service_manager import ServiceManager
 

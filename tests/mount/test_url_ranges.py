@@ -8,9 +8,9 @@ import struct
 import subprocess
 import unittest
 
-from hostile import Server, correct, responds, tag_of
 from mounting import WEIGHTFS, run, until
 from public_network import in_network
+from scripted_server import CONDITIONS, Server, correct, faulty, responds, tag_of
 from test_archives import noise
 from test_fetching import LIMIT_S, HostileTestCase
 from test_urls import tensors
@@ -24,29 +24,29 @@ TARGET = 2  # the tensor that is read
 
 
 def part(stop=None, count=None, total=0, **headers):
-    """A response 206. `stop`: the body ends before that byte of the range; `count`: the range is shorter than requested, which is
-    legal (RFC 9110, 15.3.7); `total` is added to the size of the file. `headers` replace others; an empty one is left out."""
+    """A response 206 to a request with or without conditions. `stop`: the body ends before that byte of the range; `count`: the range
+    is shorter than requested; `total` is added to the size of the file. `headers` replace others; None leaves one out."""
     def script(data):
+        right = correct(data, ignores=CONDITIONS, most=count, **headers)
+
         def answer(request):
-            last = min(request.last, len(data) - 1, request.first + (count or len(data)) - 1)
-            body = data[request.first:last + 1]
-            head = {"Content_Range": f"bytes {request.first}-{last}/{len(data) + total}", "Content_Length": len(body),
-                    "ETag": tag_of(data), **headers}
-            request.head(206, **{name: value for name, value in head.items() if value != ""})
-            request.body(body[:stop])
+            status, head, body = right(request)
+            if total:
+                head["Content-Range"] = head["Content-Range"].replace(f"/{len(data)}", f"/{len(data) + total}")
+            return faulty(lambda _: (status, head, body), cut=None if stop is None else request.first + stop)(request)
         return answer
     return script
 
 
 def of_another_version(data):
     """A correct server of other bytes with another ETag, which ignores If-Match."""
-    return correct(bytes(byte ^ 0xFF for byte in data))
+    return correct(bytes(byte ^ 0xFF for byte in data), ignores=CONDITIONS)
 
 
 def in_chunks(data):
     """A right response without Content-Length."""
     def answer(request):
-        part(stop=0, Content_Length="", Transfer_Encoding="chunked")(data)(request)
+        part(stop=0, Content_Length=None, Transfer_Encoding="chunked")(data)(request)
         body = data[request.first:request.last + 1]
         request.sock.sendall(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n")
     return answer
@@ -152,7 +152,7 @@ class Mounted(RangeTestCase):
         self.assert_cases({
             "cut": Case(part(stop=100_000), part(stop=1), correct, requests=(3,)),
             "short": Case(part(count=100_000), requests=(3,)),
-            "no-length": Case(part(Content_Length=""), requests=(1,)),
+            "no-length": Case(part(Content_Length=None), requests=(1,)),
             "chunked": Case(in_chunks, requests=(1,)),
             "unknown-total": Case(unknown_total, requests=(1,)),
         })
@@ -176,7 +176,7 @@ class Mounted(RangeTestCase):
             "after-a-short-range": Case(part(count=100_000), of_another_version, **changed),
             "after-a-cut": Case(part(stop=100_000), of_another_version, **changed),
             "weak-tag": Case(part(count=100_000), part(ETag='W/"weak"'), **changed),
-            "date-instead-of-tag": Case(part(count=100_000), part(ETag="", Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"),
+            "date-instead-of-tag": Case(part(count=100_000), part(ETag=None, Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"),
                                         **changed),
         })
 
@@ -341,25 +341,12 @@ class WrongServers(RangeTestCase):
         data, _ = self.model()
         for status in (500, 404, 403, 201):
             with self.subTest(status):
-                def answer(request):
-                    first, last = request.first, min(request.last, len(data) - 1)
-                    request.head(status, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}",
-                                 ETag=tag_of(data))
-                    request.body(data[first:last + 1])
-                done = run("ls", self.web.serve(f"{status}.safetensors", answer), "tensors")
+                script = faulty(correct(data), status=status)
+                done = run("ls", self.web.serve(f"{status}.safetensors", script), "tensors")
                 self.assertNotEqual(done.returncode, 0, done.stdout)
 
     def test_drip_below_the_minimum_speed_ends_in_an_error(self):
-        def drips(data):
-            def answer(request):
-                first, last = request.first, min(request.last, len(data) - 1)
-                request.head(206, Content_Length=last - first + 1, Content_Range=f"bytes {first}-{last}/{len(data)}",
-                             ETag=tag_of(data))
-                for at in range(first, last + 1, 10):
-                    request.body(data[at:at + 10])
-                    request.pause(0.1)
-            return answer
-        _, (url,) = self.publish({"m": Case(drips)})
+        _, (url,) = self.publish({"m": Case(lambda data: faulty(correct(data), step=10, pause=0.1))})
         done = run("cat", "--timeout", "1", url, f"tensors/layer.{TARGET}")
         self.assertEqual(done.returncode, 8)
 
@@ -367,14 +354,8 @@ class WrongServers(RangeTestCase):
         data, _ = self.model()
         other = bytes(byte ^ 0xFF for byte in data)
 
-        def weak(data, tag, count=10**9):
-            def answer(request):
-                last = min(request.last, len(data) - 1, request.first + count - 1)
-                request.head(206, Content_Length=last - request.first + 1,
-                             Content_Range=f"bytes {request.first}-{last}/{len(data)}", ETag=tag)
-                request.body(data[request.first:last + 1])
-            return answer
-        url = self.web.serve("m.safetensors", weak(data, 'W/"1"'), weak(data, 'W/"1"', 100_000), weak(other, 'W/"2"'))
+        url = self.web.serve("m.safetensors", part(ETag='W/"1"')(data), part(ETag='W/"1"', count=100_000)(data),
+                             part(ETag='W/"2"')(other))
         done = run("cat", url, f"tensors/layer.{TARGET}", encoding="latin-1")
         self.assertNotEqual(done.returncode, 0, "bytes of two versions")
 
