@@ -1,18 +1,16 @@
 """The sandbox: access of an exploited parser. See docs/security.md."""
 import fcntl
-import functools
-import http.server
 import json
 import socket
 import tarfile
 import tempfile
-import threading
 import time
 import unittest.mock
 import zipfile
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, MountTestCase, TestCase, UsersTestCase, has_ended, is_mounted, is_sanitized, os,
                       processes_of, run, shutil, signal, subprocess, unittest, until)
+from scripted_server import Server, correct
 import archives  # noqa: E402
 import stores  # noqa: E402
 
@@ -483,22 +481,11 @@ class Confined(Confinement):
     def test_name_resolution_and_downloads_work(self):
         import hashlib
         data = self.read(self.sample("far.safetensors"))
-        serve = functools.partial(http.server.SimpleHTTPRequestHandler, directory=self.tmp)
-        serve.log_message = lambda *_: None
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0),
-            type(
-                "Quiet", (http.server.SimpleHTTPRequestHandler, ), {
-                    "log_message": lambda *_: None, "__init__": lambda self, *a, directory=self.tmp: http.server.
-                    SimpleHTTPRequestHandler.__init__(self, *a, directory=directory)
-                }))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
+        server = Server(self, correct(data))
         digest = hashlib.sha256(data).hexdigest()
         with zipfile.ZipFile(self.path("m.carton"), "w") as archive:
             toml = 'spec_version = 1\n\n[runner]\nrunner_name = "noop"\nrequired_framework_version = ">=0"\nrunner_compat_version = 1\n'
-            links = f'version = 1\n\n[urls]\n{digest} = ["http://localhost:{server.server_address[1]}/far.safetensors"]\n'
+            links = f'version = 1\n\n[urls]\n{digest} = ["http://localhost:{server.port}/far.safetensors"]\n'
             archive.writestr("carton.toml", toml)
             archive.writestr("LINKS", links)
             archive.writestr("MANIFEST",
