@@ -5,10 +5,10 @@ import json
 import signal
 import stat
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mounting import (LIMIT_S, NOBODY, WEIGHTFS, Tensor, UsersTestCase, as_nobody, containers, os, run, shutil, subprocess,
                       unittest, until)
+from scripted_server import Server
 from stores import Store, put_in_hub_cache
 
 SECRET = b"THESE-BYTES-LIE-OUTSIDE-OF-SOURCE"
@@ -412,51 +412,29 @@ class HubSnapshots(ConfinementTestCase):
         self.assertIn("the owner of its target is not the mounting user", done.stderr)
 
 
-class Gate:
-    """A server of one file. Requests wait until open()."""
-
-    def __init__(self, test, data):
-        opened, asked = threading.Event(), threading.Event()
-        self.open, self.asked = opened.set, asked
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                asked.set()
-                opened.wait(LIMIT_S)
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_):
-                pass
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        for end in (thread.join, server.shutdown, server.server_close, opened.set):
-            test.addCleanup(end)
-        self.url = f"http://127.0.0.1:{server.server_port}/a.safetensors"
-
-
 class MountPoints(UsersTestCase):
     """Root mounts below a directory of another user, who changes it while the source is read."""
 
     def setUp(self):
         super().setUp()
         os.makedirs(self.path("private", "mnt"))
-        with open(self.sample(), "rb") as file:
-            self.gate = Gate(self, file.read())
+        self.asked, self.opened = threading.Event(), threading.Event()
+        self.data = self.read(self.sample())
+        self.url = Server(self, self.answer).url("a.safetensors")
         os.makedirs(self.path("home"))
+
+    def answer(self, request):
+        self.asked.set()
+        request.wait(self.opened)
+        return 200, {}, self.data
 
     def mounting(self, *names):
         self.addCleanup(self.unmount_all)
-        process = subprocess.Popen([WEIGHTFS, "mount", self.gate.url, self.path(*names)], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([WEIGHTFS, "mount", self.url, self.path(*names)], stdin=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
-        self.assertTrue(self.gate.asked.wait(LIMIT_S))
+        self.assertTrue(self.asked.wait(LIMIT_S))
         return process
 
     def mounted(self):
@@ -468,7 +446,7 @@ class MountPoints(UsersTestCase):
             subprocess.run(["umount", "-l", point], check=False)
 
     def check_refused(self, process):
-        self.gate.open()
+        self.opened.set()
         errors = process.stderr.read()
         self.assertEqual(process.wait(LIMIT_S), 6)
         self.assertIn("was moved or removed while the sources were read", errors)
@@ -500,7 +478,7 @@ class MountPoints(UsersTestCase):
     def test_link_in_place_of_a_missing_directory(self):
         process = self.mounting("home", "mnt")
         os.symlink(self.path("private"), self.path("home", "mnt"))
-        self.gate.open()
+        self.opened.set()
         self.assertEqual(process.wait(LIMIT_S), 6)
         self.assertIn("not a directory", process.stderr.read())
         self.assertEqual(self.mounted(), [])
@@ -516,7 +494,7 @@ class MountPoints(UsersTestCase):
         os.symlink("mnt", self.path("home", "link"))
         process = self.mounting("home", "link")
         os.unlink(self.path("home", "link"))  # it was resolved
-        self.gate.open()
+        self.opened.set()
         self.assertEqual(process.wait(LIMIT_S), 0)
         self.assertEqual(self.mounted(), [self.path("home", "mnt")])
         self.assertEqual(run("umount", self.path("home", "mnt")).returncode, 0)
