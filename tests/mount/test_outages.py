@@ -53,7 +53,7 @@ class PermanentErrors(HostileTestCase):
 
     def test_proxy_that_wants_a_password(self):
         self.web.scripts["http://192.0.2.1/m.gguf", None] = [responds(407)]
-        status, text = self.fails_at_once(self.web, "http://192.0.2.1/m.gguf", "--insecure", http_proxy=self.web.url("")[:-1])
+        status, text = self.fails_at_once(self.web, "http://192.0.2.1/m.gguf", "--insecure", http_proxy=self.web.origin)
         self.assertEqual(status, 4, text)
         self.assertIn("407", text)
 

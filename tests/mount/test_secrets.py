@@ -1,19 +1,18 @@
 """Secrets of the user: where they are sent, and that nothing of them is left where others can read it. See docs/security.md."""
 import base64
 import contextlib
-import http.server
 import json
 import os
 import resource
 import signal
 import subprocess
-import threading
 import urllib.parse
 
 from fetching import FetchTestCase
 from hub_server import Hub
 from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, only_root_mounts, processes_of, run,
                       sample_tensors, unittest, until)
+from scripted_server import Server, correct, responds
 from s3_server import KEY_ID, REGION, SECRET, TOKEN, S3Server
 import artifacts
 import stores
@@ -21,61 +20,14 @@ import stores
 HEADER = ("X-Mirror-Key", "mirror-key-of-the-test")
 
 
-class RecordingServer:
-    """A web server on loopback that keeps the headers of every request. `answer` gets its path, and returns status, headers and
-    body."""
-
-    def __init__(self, test, answer):
-        self.seen = []
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                server.seen.append((self.path, dict(self.headers.items())))
-                status, headers, body = answer(self.path)
-                begin, _, end = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
-                if status == 200 and begin.isdigit():
-                    part = body[int(begin):int(end) + 1 if end else None]
-                    headers = {**headers, "Content-Range": f"bytes {begin}-{int(begin) + len(part) - 1}/{len(body)}"}
-                    status, body = 206, part
-                self.send_response(status)
-                for name, value in {"ETag": '"1"', "Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        class Quiet(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):
-                pass  # a client that has closed its connection
-
-        self.server = Quiet(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=self.server.serve_forever)
-        thread.start()
-        for end in (self.server.server_close, thread.join, self.server.shutdown):
-            test.addCleanup(end)
-
-    @property
-    def host(self):
-        return "127.0.0.1:%d" % self.server.server_address[1]
-
-    def url(self, path=""):
-        return f"http://{self.host}{path}"
-
-
 def served(artifact):
-    """The answer of a registry with one artifact."""
-    def answer(path):
-        name = path.partition("?")[0].rpartition("/")[2]
-        body = artifact.blobs.get(name, artifact.manifest() if "/manifests/" in path else None)
-        kind = artifacts.MANIFEST if "/manifests/" in path else "application/octet-stream"
-        return (404, {}, b"") if body is None or "sha256-" in path else (200, {"Content-Type": kind}, body)
+    """The script of a registry with one artifact."""
+    def answer(request):
+        is_manifest = "/manifests/" in request.path
+        body = artifact.blobs.get(request.path.rpartition("/")[2], artifact.manifest() if is_manifest else None)
+        if body is None or "sha256-" in request.path:
+            return 404, {}, b""
+        return correct(body, Content_Type=artifacts.MANIFEST if is_manifest else "application/octet-stream")(request)
     return answer
 
 
@@ -99,8 +51,8 @@ class SecretHeaders(SecretsTestCase):
     """Headers of a mirror in hosts.toml (semantics 24.4)."""
 
     def read_through_mirror(self, mirror):
-        registry = RecordingServer(self, lambda path: (404, {}, b""))
-        hosts = f'[host."{mirror.url()}"]\ncapabilities = ["pull", "resolve"]\n[host."{mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
+        registry = Server(self)
+        hosts = f'[host."{mirror.origin}"]\ncapabilities = ["pull", "resolve"]\n[host."{mirror.origin}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
         argv = self.with_hosts({registry.host.replace(":", "_") + "_": hosts}, "cat", f"oci://{registry.host}/ai/tiny:latest",
                                "tensors/bias")
         done = subprocess.run(argv, capture_output=True, timeout=LIMIT_S)
@@ -108,33 +60,33 @@ class SecretHeaders(SecretsTestCase):
         return registry
 
     def assert_has_no_secret(self, server):
-        self.assertEqual([path for path, headers in server.seen if HEADER[1] in headers.values()], [])
+        self.assertEqual([each for each in server.received if HEADER[1] in each.headers.values()], [])
 
     def test_headers_are_not_sent_to_redirect_target(self):
-        target = RecordingServer(self, served(self.artifact))
-        mirror = RecordingServer(self, lambda path: (307, {"Location": target.url(path)}, b""))
+        target = Server(self, served(self.artifact))
+        mirror = Server(self, lambda request: (307, {"Location": target.origin + request.target}, b""))
         registry = self.read_through_mirror(mirror)
-        self.assertEqual({headers.get(HEADER[0]) for _, headers in mirror.seen}, {HEADER[1]})
-        self.assertTrue(any("/manifests/" in path for path, _ in target.seen) and any("/blobs/" in path for path, _ in target.seen))
+        self.assertEqual({each.headers.get(HEADER[0].lower()) for each in mirror.received}, {HEADER[1]})
+        for part in ("/manifests/", "/blobs/"):
+            self.assertTrue(any(part in each.path for each in target.received), part)
         self.assert_has_no_secret(target)
         self.assert_has_no_secret(registry)
 
     def test_headers_are_sent_to_redirect_target_on_the_mirror(self):
         answer = served(self.artifact)
-        mirror = RecordingServer(
-            self, lambda path: answer(path) if path.startswith("/moved") else (307, {"Location": f"/moved{path}"}, b""))
+        mirror = Server(self, lambda request: answer(request) if request.path.startswith("/moved") else
+                        (307, {"Location": f"/moved{request.target}"}, b""))
         self.read_through_mirror(mirror)
-        self.assertTrue(any(path.startswith("/moved") for path, _ in mirror.seen))
-        self.assertEqual({headers.get(HEADER[0]) for _, headers in mirror.seen}, {HEADER[1]})
+        self.assertTrue(any(each.path.startswith("/moved") for each in mirror.received))
+        self.assertEqual({each.headers.get(HEADER[0].lower()) for each in mirror.received}, {HEADER[1]})
 
     def test_headers_are_not_sent_to_token_server(self):
-        tokens = RecordingServer(self, lambda path: (200, {"Content-Type": "application/json"}, b'{"token": "T"}'))
+        tokens = Server(self, responds(200, b'{"token": "T"}', Content_Type="application/json"))
         answer = served(self.artifact)
-        mirror = RecordingServer(
-            self, lambda path: (401, {"WWW-Authenticate": f'Bearer realm="{tokens.url("/token")}"'}, b"")
-            if not any("Authorization" in headers for _, headers in mirror.seen[-1:]) else answer(path))
+        mirror = Server(self, lambda request: answer(request) if "authorization" in request.headers else
+                        (401, {"WWW-Authenticate": f'Bearer realm="{tokens.url("token")}"'}, b""))
         self.read_through_mirror(mirror)
-        self.assertTrue(tokens.seen)
+        self.assertTrue(tokens.received)
         self.assert_has_no_secret(tokens)
 
 
@@ -187,9 +139,9 @@ class Session(SecretsTestCase):
         os.environ.update(HF_ENDPOINT=self.hub.url, HF_TOKEN=OF_ENVIRONMENT["token for the Hub"],
                           AWS_ENDPOINT_URL_S3=self.store.url, AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET,
                           AWS_SESSION_TOKEN=TOKEN, AWS_REGION=REGION)
-        self.web = RecordingServer(self, self.answer)
-        self.registry = RecordingServer(self, self.answer)
-        self.mirror = RecordingServer(self, lambda path: (404, {}, b""))
+        self.web = Server(self, self.answer)
+        self.registry = Server(self, self.answer)
+        self.mirror = Server(self)
         os.environ.update(http_proxy=f"http://me:{OF_ENVIRONMENT['password of the proxy']}@{self.web.host}", no_proxy="127.0.0.1")
         self.write("home/.docker/config.json", f'{{"auths": {{"{self.registry.host}": {{"auth": "{LOGIN}"}}}}}}'.encode())
         self.write("home/.netrc", f"default login me password {OF_FILES['netrc']}\n".encode())
@@ -197,25 +149,24 @@ class Session(SecretsTestCase):
         self.sources = [
             "hf://org/demo",
             self.store.put("models", "stored.safetensors", model), f"oci://{self.registry.host}/ai/tiny:latest",
-            self.web.url(f"/model.gguf?X-Amz-Signature={OF_FILES['signature of the URL']}"), "http://127.0.0.2:1/proxied.gguf"
+            self.web.url(f"model.gguf?X-Amz-Signature={OF_FILES['signature of the URL']}"), "http://127.0.0.2:1/proxied.gguf"
         ]
 
-    def answer(self, path):
+    def answer(self, request):
         """A web server, a proxy, and a registry with its token server."""
-        url = urllib.parse.urlsplit(path)
+        url = urllib.parse.urlsplit(request.target)
         if os.path.basename(url.path) in MODELS:
-            return 200, {}, self.artifact.blobs[artifacts.digest(
-                stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"}))]
-        authorization = self.registry.seen[-1][1].get("Authorization", "")
+            return correct(stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"}))(request)
+        authorization = request.headers.get("authorization", "")
         if url.path == "/token" and authorization == f"Basic {LOGIN}":
             return 200, {}, json.dumps({"token": OF_FILES["token of the registry"]}).encode()
         if authorization != f"Bearer {OF_FILES['token of the registry']}":
-            return 401, {"WWW-Authenticate": f'Bearer realm="{self.registry.url("/token")}",service="x"'}, b""
-        return served(self.artifact)(path)
+            return 401, {"WWW-Authenticate": f'Bearer realm="{self.registry.url("token")}",service="x"'}, b""
+        return served(self.artifact)(request)
 
     def hosts(self):
         return {
-            self.registry.host.replace(":", "_") + "_": f'[host."{self.mirror.url()}"]\n[host."{self.mirror.url()}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
+            self.registry.host.replace(":", "_") + "_": f'[host."{self.mirror.origin}"]\n[host."{self.mirror.origin}".header]\n{HEADER[0]} = "{HEADER[1]}"\n'
         }
 
     def start(self, *argv):
@@ -279,7 +230,7 @@ class Session(SecretsTestCase):
 
     def assert_was_used(self):
         """Each credential was sent to its server, and to no other."""
-        sent = {name: {value for _, headers in server.seen for value in headers.values()} for name, server in
+        sent = {name: {value for each in server.received for value in each.headers.values()} for name, server in
                 {"web": self.web, "registry": self.registry, "mirror": self.mirror}.items()}
         proxy = "Basic " + base64.b64encode(f"me:{OF_ENVIRONMENT['password of the proxy']}".encode()).decode()
         for secret, server in ((HEADER[1], "mirror"), (f"Basic {LOGIN}", "registry"),
@@ -289,18 +240,18 @@ class Session(SecretsTestCase):
                          {f"Bearer {OF_ENVIRONMENT['token for the Hub']}"})
         self.assertEqual({each.authorization for each in self.hub.requests("cdn")}, {""})
         self.assertEqual({each.headers.get("x-amz-security-token") for each in self.store.requests()}, {TOKEN})
-        everything = repr([server.seen for server in (self.web, self.registry, self.mirror)])
+        everything = repr([(each.target, each.headers) for server in (self.web, self.registry, self.mirror) for each in server.received])
         self.assertNotIn(OF_FILES["netrc"], everything)
-        self.assertNotIn("Referer", everything)
+        self.assertNotIn("referer", everything)
 
     def test_errors_name_no_secret(self):
         shown = []
         url, secret = self.web.url, OF_FILES["signature of the URL"]
         for source, changes in (("hf://org/none", {}), ("hf://org/demo", {
-                "HF_TOKEN": "", "HF_TOKEN_PATH": self.path("home/token"), "HF_ENDPOINT": url("")
+                "HF_TOKEN": "", "HF_TOKEN_PATH": self.path("home/token"), "HF_ENDPOINT": self.web.origin
         }), ("s3://models/none.gguf", {}), ("s3://models/stored.safetensors", {
                 "AWS_SESSION_TOKEN": TOKEN + "x"
-        }), (url(f"/none?X-Amz-Signature={secret}"), {}), (f"http://127.0.0.1:1/none?X-Amz-Signature={secret}", {}),
+        }), (url(f"none?X-Amz-Signature={secret}"), {}), (f"http://127.0.0.1:1/none?X-Amz-Signature={secret}", {}),
                                 (f"https://me:{OF_FILES['password in a URL']}@127.0.0.1:1/m.gguf",
                                  {}), (f"oci://{self.registry.host}/ai/tiny:latest", {"HOME": self.path("nowhere")}),
                                 (f"oci://{self.mirror.host}/ai/none:latest", {}), ("http://127.0.0.2:1/proxied.gguf", {
@@ -319,8 +270,8 @@ class Session(SecretsTestCase):
 class Arguments(FetchTestCase):
     def secret_url(self, name="model.gguf"):
         model = stores.gguf(self.tmp, sample_tensors(), {"general.architecture": "llama"})
-        web = RecordingServer(self, lambda path: (200, {}, model))
-        return web.url(f"/{name}?Signature={OF_FILES['signature of the URL']}")
+        web = Server(self, correct(model))
+        return web.url(f"{name}?Signature={OF_FILES['signature of the URL']}")
 
     def assert_hidden(self, url):
         lines = processes_of(self.tmp)

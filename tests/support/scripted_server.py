@@ -237,6 +237,7 @@ class Server:
         self.listener = socket.create_server((address, 0))
         self.address, self.port = self.listener.getsockname()[:2]
         self.host = f"{self.address}:{self.port}"
+        self.origin = f"{'https' if tls else 'http'}://{self.host}"
         self.sockets = set()
         self.threads = []
         self.start()
@@ -244,7 +245,7 @@ class Server:
             test.addCleanup(self.close)
 
     def url(self, path):
-        return f"{'https' if self.tls else 'http'}://{self.host}/{path}"
+        return f"{self.origin}/{path}"
 
     def serve(self, path, *scripts, head=None):
         """The URL of `path`. `head` serves HEAD requests (default: the scripts)."""
