@@ -144,8 +144,7 @@ class WrongBytes(FetchTestCase):
         self.hub = Hub(self)
         self.data = stores.safetensors(self.path("."), [Tensor("w", "uint8", (9 * MIB,), noise(9 * MIB))])
         self.repository = self.hub.add("org/demo", {"model.safetensors": self.data, "config.json": b"{}"})
-        self.proxy = damage.FaultyProxy(self.hub.cdn_url)
-        self.addCleanup(self.proxy.stop)
+        self.proxy = damage.FaultyProxy(self, self.hub.cdn_url)
         self.hub.cdn_url = self.proxy.url
         os.environ["HF_ENDPOINT"] = self.hub.url
 

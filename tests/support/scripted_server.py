@@ -120,9 +120,9 @@ class Request:
         """Waits, or until the server ends."""
         self.server.over.wait(seconds)
 
-    def hang(self):
-        """Sends nothing more; returns when the client disconnects."""
-        self.wait(threading.Event())
+    def hang(self, until=None):
+        """Sends nothing more; returns when the client disconnects, or after an event."""
+        self.wait(until or threading.Event())
 
     def reset(self):
         """Ends the connection with a RST."""

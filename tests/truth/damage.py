@@ -2,12 +2,12 @@
 import http.client
 import os
 import re
-import socket
-import struct
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+from scripted_server import Request, Server, faulty, responds
+
+HOP_BY_HOP = ("Transfer-Encoding", "Connection", "Keep-Alive")
 REFUSED, MISSING, FORBIDDEN, MISMATCH, UNAVAILABLE, SYSTEM = 5, 3, 4, 7, 8, 1
 
 
@@ -75,113 +75,41 @@ def apply_to_file(damage, path):
 
 
 class FaultyProxy:
-    """In front of a server: sends its answers on, but does a damage to those of one path. Ends with stop()."""
+    """In front of a server: sends its responses on, but does a damage to those of one path. Ends with its test."""
 
-    def __init__(self, upstream, rewritten=()):
-        self.upstream = upstream
-        self.rewritten = rewritten  # (text, other) in Location headers
-        self.damage = self.pattern = None
+    def __init__(self, test, upstream):
+        self.upstream = upstream.removeprefix("http://")
         self.sent = 0  # bytes of bodies
         self.lock = threading.Lock()
-        self.ended = threading.Event()
-        proxy = self
-
-        class Handler(_Handler):
-            pass
-        Handler.proxy = proxy
-        self.server = _Threads(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
+        self.healed = threading.Event()
+        self.broken = self.pattern = None
+        self.url = Server(test, self.answer).origin
 
     def break_with(self, damage, pattern):
         """`pattern`: of the paths of the part, with their queries."""
-        self.damage, self.pattern = damage, pattern
+        self.pattern, healed = pattern, self.healed
+        self.broken = {
+            "flip": faulty(self.forward, flip=damage.at), "short": faulty(self.forward, cut=damage.at), "reset": Request.reset,
+            "stall": lambda request: request.hang(healed)
+        }.get(damage.kind) or responds(int(damage.kind), b"refused by the test\n", Content_Type="text/plain")
 
     def heal(self):
-        self.ended.set()
-        self.ended = threading.Event()
-        self.damage = None
+        self.healed.set()
+        self.healed = threading.Event()
+        self.broken = None
 
-    def stop(self):
-        self.heal()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+    def answer(self, request):
+        broken = self.broken
+        return (broken if broken and re.search(self.pattern, request.target) else self.forward)(request)
 
-
-class _Threads(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request, address):
-        pass
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    proxy = None
-
-    def do_GET(self):
-        proxy = self.proxy
-        damage = proxy.damage if proxy.damage and re.search(proxy.pattern, self.path) else None
-        if damage and self.refuse(damage):
-            return
-        host, port = proxy.upstream.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    def forward(self, request):
+        connection = http.client.HTTPConnection(self.upstream, timeout=30)
         try:
-            connection.request(self.command, self.path, headers=dict(self.headers))
+            connection.request(request.method, request.target, headers=request.headers)
             answer = connection.getresponse()
-            body, headers = answer.read(), answer.getheaders()
+            body, headers = answer.read(), dict(answer.getheaders())
         finally:
             connection.close()
-        with proxy.lock:
-            proxy.sent += len(body)
-        self.send(answer.status, headers, body, damage)
-
-    do_HEAD = do_GET
-
-    def refuse(self, damage):
-        """Whether this damage is an answer of its own."""
-        if damage.kind.isdigit():
-            self.send(int(damage.kind), [("Content-Type", "text/plain")], b"refused by the test\n", None)
-            return True
-        if damage.kind == "stall":
-            self.proxy.ended.wait(60)
-        if damage.kind == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        if damage.kind in ("stall", "reset"):
-            self.close_connection = True
-            self.connection.close()
-            return True
-        return False
-
-    def send(self, status, headers, body, damage):
-        self.send_response_only(status)
-        length = None
-        for name, value in headers:
-            for text, other in self.proxy.rewritten if name.lower() == "location" else ():
-                value = value.replace(text, other)
-            if name.lower() == "content-length":
-                length = value
-            elif name.lower() not in ("transfer-encoding", "connection"):
-                self.send_header(name, value)
-        self.send_header("Content-Length", length if length is not None else str(len(body)))
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        begin = next((int(re.search(r"(\d+)-", value)[1]) for name, value in headers if name.lower() == "content-range"), 0)
-        at = damage.at - begin if damage else -1
-        if damage and damage.kind == "flip" and 0 <= at < len(body):
-            body = body[:at] + bytes([body[at] ^ 1]) + body[at + 1:]
-        if damage and damage.kind == "short" and status in (200, 206) and len(body) > at >= 0:
-            body = body[:at]
-            self.close_connection = True
-        try:
-            self.wfile.write(body)
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, *arguments):
-        pass
+        with self.lock:
+            self.sent += len(body)
+        return answer.status, {name: value for name, value in headers.items() if name not in HOP_BY_HOP}, body

@@ -181,8 +181,7 @@ class Url(Served):
         server = Nginx(place)
         for part, data in self.parts.items():
             stores.Store.put(os.path.join(server.content, part), data)
-        self.proxy = damage.FaultyProxy(f"http://127.0.0.1:{server.port}")
-        place.addCleanup(self.proxy.stop)
+        self.proxy = damage.FaultyProxy(place, f"http://127.0.0.1:{server.port}")
         self.patterns = {part: re.escape(part) for part in self.parts}
         self.argument = f"{self.proxy.url}/{self.opened}"
         self.content = server.content
@@ -218,11 +217,9 @@ class HuggingFace(Served):
     def start(self, place):
         hub = Hub(place)
         hub.add("org/demo", self.parts)
-        cdn = damage.FaultyProxy(hub.cdn_url)
+        cdn = damage.FaultyProxy(place, hub.cdn_url)
         hub.cdn_url = cdn.url
-        front = damage.FaultyProxy(hub.url)
-        for proxy in (cdn, front):
-            place.addCleanup(proxy.stop)
+        front = damage.FaultyProxy(place, hub.url)
         self.proxies = {True: cdn, False: front}
         self.patterns = {part: hashlib.sha256(data).hexdigest() if part in self.digested else "/resolve/.*" + re.escape(part)
                          for part, data in self.parts.items()}
@@ -260,8 +257,7 @@ class Oci(Served):
         artifact.push(registry, "ai/tiny", "latest")
         self.parts = {"layer": layer}
         self.patterns = {"layer": artifacts.digest(layer)}
-        self.proxy = damage.FaultyProxy(f"http://127.0.0.1:{registry.port}")
-        place.addCleanup(self.proxy.stop)
+        self.proxy = damage.FaultyProxy(place, f"http://127.0.0.1:{registry.port}")
         self.argument = f"oci://{self.proxy.url.removeprefix('http://')}/ai/tiny:latest"
 
 
@@ -276,8 +272,7 @@ class S3(Served):
         for part, data in self.parts.items():
             store.put("models", f"tiny/{part}", data)
         store.public.add("models")
-        self.proxy = damage.FaultyProxy(store.url)
-        place.addCleanup(self.proxy.stop)
+        self.proxy = damage.FaultyProxy(place, store.url)
         self.patterns = {part: "/tiny/" + re.escape(part) for part in self.parts}
         self.environment = {"AWS_ENDPOINT_URL_S3": self.proxy.url}
         self.argument = "s3://models/tiny/"
