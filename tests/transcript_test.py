@@ -167,8 +167,7 @@ class Readme(unittest.TestCase):
 
     def serve_objects(self):
         """Starts an object store with the models, in place of the one in docs/remote.md."""
-        store = S3Server()
-        self.addCleanup(store.stop)
+        store = S3Server(self)
         store.public.add("models")
         for key, name in (("llama/demo.gguf", "demo.gguf"), ("digits/demo.rten", "demo.rten")):
             with open(self.path("home", name), "rb") as file:

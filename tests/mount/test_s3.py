@@ -13,6 +13,7 @@ import urllib.request
 
 from fetching import FetchTestCase
 from mounting import WEIGHTFS, run, until
+from scripted_server import responds
 from s3_server import KEY_ID, REGION, SECRET, TOKEN, Refused, S3Server, in_xml
 from servers import ended_with_parent, listening_port, needs
 from test_archives import noise
@@ -33,10 +34,8 @@ class S3TestCase(FetchTestCase):
         self.store = self.start_store()
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store.url
 
-    def start_store(self, **kwargs):
-        store = S3Server(**kwargs)
-        self.addCleanup(store.stop)
-        return store
+    def start_store(self):
+        return S3Server(self)
 
     def login(self, region=REGION, token=None):
         os.environ.update(AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION=region)
@@ -68,7 +67,7 @@ class S3TestCase(FetchTestCase):
 
     def transferred(self):
         """The bytes of objects that were sent."""
-        return sum(request.sent for request in self.store.requests()
+        return sum(request.length for request in self.store.requests()
                    if request.status in (200, 206) and "list-type" not in request.query)
 
     def message(self, *argv):
@@ -215,7 +214,6 @@ class Objects(S3TestCase):
         self.assertEqual(run("fetch", "s3://models/tiny/").returncode, 0)
         self.store.stop()
         self.assertEqual(self.read_whole(self.mount("--offline", "s3://models/tiny/"), "tensors", "layer.3"), written[3].data)
-        self.addCleanup(setattr, self.store, "stop", lambda: None)
 
     # semantics 23.1
     def test_invalid_names_are_refused_without_a_request(self):
@@ -304,8 +302,8 @@ class Versions(S3TestCase):
         other = stores.safetensors(self.path("."), new)
         seen = []
 
-        def replace(handler):
-            seen.append(handler.headers.get("If-Match"))
+        def replace(request):
+            seen.append(request.headers.get("if-match"))
             if len(seen) == 2:
                 self.store.put("models", "tiny/model.safetensors", other)
         self.store.before.append(replace)
@@ -317,8 +315,8 @@ class Versions(S3TestCase):
         self.login()
         url, old = self.put_model()
 
-        def without_condition(handler):
-            del handler.headers["If-Match"]
+        def without_condition(request):
+            request.headers.pop("if-match", None)
         self.store.before.append(without_condition)
         point = self.mount("--no-cache", "s3://models/tiny/")
         self.read_whole(point, "tensors", "layer.0")
@@ -350,8 +348,7 @@ class Versions(S3TestCase):
         self.put_model()
         self.assertEqual(run("ls", "s3://models/tiny/").returncode, 0)
         os.environ["AWS_ENDPOINT_URL_S3"] = self.store.url
-        self.store.before.append(lambda handler:
-                                 (_ for _ in ()).throw(Refused(503, "SlowDown", "Please reduce your request rate.")))
+        self.store.before.append(lambda request: Refused(503, "SlowDown", "Please reduce your request rate.").response)
         status, text = self.message("s3://models/tiny/")
         self.assertEqual(status, 8)
         self.assertIn("use --offline for the saved listing", text)
@@ -423,7 +420,7 @@ class Signatures(S3TestCase):
         url, _ = self.put_model()
         regions = iter(f"eu-test-{i}" for i in range(2, 100))
 
-        def elsewhere(handler):
+        def elsewhere(request):
             raise Refused(400, "AuthorizationHeaderMalformed", "wrong", in_xml("Region", next(regions)))
         self.store.before.append(elsewhere)
         status, text = self.message(url)
@@ -436,7 +433,7 @@ class Signatures(S3TestCase):
         self.login()
         url, _ = self.put_model()
 
-        def elsewhere(handler):
+        def elsewhere(request):
             raise Refused(301, "PermanentRedirect", "x", headers={"x-amz-bucket-region": "evil.example/?"})
         self.store.before.append(elsewhere)
         self.assertEqual(self.message(url)[0], 4)
@@ -446,14 +443,13 @@ class Signatures(S3TestCase):
     def test_redirect_to_another_origin_gets_no_signature(self):
         self.login(token=TOKEN)
         url, written = self.put_model()
-        other = self.start_store()
+        other = S3Server(self)
         other.public.add("models")
         other.buckets = self.store.buckets
 
-        def away(handler):
-            if "list-type" not in handler.query:
-                handler.send(302, b"", {"Location": f"{other.url}{handler.path}?signature=of-the-target"})
-                return True
+        def away(request):
+            if "list-type" not in request.query:
+                return 302, {"Location": f"{other.url}{request.target}?signature=of-the-target"}, b""
         self.store.before.append(away)
         for source in (url, "s3://models/tiny/"):
             with self.subTest(source):
@@ -469,10 +465,9 @@ class Signatures(S3TestCase):
         self.login()
         url, written = self.put_model("real.safetensors")
 
-        def moved(handler):
-            if handler.decoded == "/models/old.safetensors":
-                handler.send(307, b"", {"Location": "/models/real.safetensors"})
-                return True
+        def moved(request):
+            if request.path == "/models/old.safetensors":
+                return 307, {"Location": "/models/real.safetensors"}, b""
         self.store.before.append(moved)
         self.assertEqual(self.read_whole(self.mount("s3://models/old.safetensors"), "tensors", "layer.1"), written[1].data)
 
@@ -587,9 +582,9 @@ class Errors(S3TestCase):
         url, written = self.put_model()
         refused = []
 
-        def slow_down(handler):
-            if handler.headers.get("Range") not in refused and len(refused) < 3:
-                refused.append(handler.headers.get("Range"))
+        def slow_down(request):
+            if request.headers.get("range") not in refused and len(refused) < 3:
+                refused.append(request.headers.get("range"))
                 raise Refused(503, "SlowDown", "Please reduce your request rate.")
         self.store.before.append(slow_down)
         point = self.mount("s3://models/tiny/")
@@ -603,7 +598,7 @@ class Errors(S3TestCase):
         for body in (b"", b"<html>", b"<Error><Code>" + b"<x>" * 100, b"\0\x1b[31m",
                      b"<!DOCTYPE x [<!ENTITY a 'b'>]><Error><Code>&a;</Code></Error>"):
             with self.subTest(body):
-                self.store.before[:] = [lambda handler, body=body: handler.send(418, body, {}) or True]
+                self.store.before[:] = [responds(418, body)]
                 status, text = self.message(url)
                 self.assertEqual((status, text), (4, f"weightfs: {url}: status 418 (tried with the access key ...ABCD)"))
 
@@ -744,7 +739,7 @@ class FromS3rver(S3TestCase):
     own way: without encoding-type, and without If-Match."""
     KEY = "with space/m+é & <b>.safetensors"
 
-    def start_store(self, **kwargs):
+    def start_store(self):
         folder = npm_packages.folder_with(f"s3rver@{S3RVER}")
         if folder is None:
             self.skipTest("s3rver is not installed")

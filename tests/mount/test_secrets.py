@@ -134,8 +134,7 @@ class Session(SecretsTestCase):
         self.hub = Hub(self)
         self.hub.add("org/demo", {"config.json": b"{}", "model.safetensors": model}).gated = "manual"
         self.hub.tokens = {secret: ["org/demo"] for secret in (OF_ENVIRONMENT["token for the Hub"], OF_FILES["token file"])}
-        self.store = S3Server(token=TOKEN)
-        self.addCleanup(self.store.stop)
+        self.store = S3Server(self, token=TOKEN)
         os.environ.update(HF_ENDPOINT=self.hub.url, HF_TOKEN=OF_ENVIRONMENT["token for the Hub"],
                           AWS_ENDPOINT_URL_S3=self.store.url, AWS_ACCESS_KEY_ID=KEY_ID, AWS_SECRET_ACCESS_KEY=SECRET,
                           AWS_SESSION_TOKEN=TOKEN, AWS_REGION=REGION)

@@ -7,16 +7,19 @@ Run as a program, it serves the files of a directory as a bucket, until its stan
 import datetime
 import hashlib
 import hmac
-import http.server
 import os
 import re
 import sys
-import threading
 import urllib.parse
 from typing import NamedTuple
 
+from scripted_server import Refusal, Server, ranged
+
 KEY_ID, SECRET, TOKEN = "AKIDOFTHETESTSABCD", "secret/of+the=tests", "token-of-the-tests"
 REGION = "eu-test-1"
+XML = {"Content-Type": "application/xml"}
+FAILURES = {412: ("PreconditionFailed", "At least one of the pre-conditions you specified did not hold"),
+            416: ("InvalidRange", "The requested range is not satisfiable")}
 
 
 class StoredObject(NamedTuple):
@@ -28,15 +31,6 @@ class StoredObject(NamedTuple):
     @property
     def etag(self):
         return f'"{hashlib.md5(self.data).hexdigest()}"'
-
-
-class LoggedRequest(NamedTuple):
-    method: str
-    path: str     # decoded, without the query
-    query: dict
-    headers: dict  # names in lower case
-    status: int
-    sent: int      # bytes of the body
 
 
 def escaped(text):
@@ -69,44 +63,25 @@ def signature(secret, method, target, headers, signed, date, region, service="s3
     return key.hex()
 
 
-class Refused(Exception):
-    def __init__(self, status, code, message, extra="", headers=None):
-        super().__init__(code)
-        self.status, self.headers = status, headers or {}
-        self.body = f'<?xml version="1.0" encoding="UTF-8"?>\n{in_xml("Error", in_xml("Code", code) + in_xml("Message", message) + extra)}'
+class Refused(Refusal):
+    def __init__(self, status, code, message, extra="", headers={}):
+        text = in_xml("Error", in_xml("Code", code) + in_xml("Message", message) + extra)
+        super().__init__(status, {**XML, **headers}, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'.encode())
 
 
 class S3Server:
-    """A store with buckets: {name: {key: StoredObject}}. `public` buckets need no signature. Ends with stop()."""
+    """A store with buckets: {name: {key: StoredObject}}. `public` buckets need no signature. Ends with its test, or by stop()."""
 
-    def __init__(self, region=REGION, token=None, page=1000):
+    def __init__(self, test, region=REGION, token=None, page=1000):
         self.buckets, self.public = {}, set()
         self.versions = {}        # {(bucket, key, ID): StoredObject}
         self.region, self.token, self.page = region, token, page
-        self.log = []
-        self.before = []          # called with each handler before its request; returns True if it has answered
+        self.before = []          # scripts that are called first with each request; one that returns a response has answered
         self.listing = None       # replaces the page of a listing: f(query) -> XML
         self.wrong_region_status = 400
         self.clock = lambda: datetime.datetime.now(datetime.timezone.utc)
-        self.lock = threading.Lock()
-        store = self
-
-        class Handler(RequestHandler):
-            pass
-        Handler.store = store
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        self.server = Server(test, self.answer)
+        self.url, self.port, self.stop = self.server.origin, self.server.port, self.server.close
 
     def put(self, bucket, key, data, **kwargs):
         stored = self.buckets.setdefault(bucket, {})[key] = StoredObject(data, **kwargs)
@@ -114,75 +89,31 @@ class S3Server:
         return f"s3://{bucket}/{key}"
 
     def requests(self):
-        with self.lock:
-            return list(self.log)
+        """Those that were answered."""
+        return [request for request in self.server.requests() if request.status]
 
     def sent(self):
         """The bytes of the bodies of all responses."""
-        return sum(request.sent for request in self.requests())
+        return sum(request.length for request in self.requests())
 
+    def answer(self, request):
+        for before in list(self.before):
+            if response := before(request):
+                return response
+        path = urllib.parse.unquote(request.path)
+        _, bucket, key = (path + "/" if path.count("/") == 1 else path).split("/", 2)
+        self.check_signature(request, bucket)
+        if bucket not in self.buckets:
+            raise Refused(404, "NoSuchBucket", "The specified bucket does not exist")
+        if key == "" and request.query.get("list-type") == "2":
+            return 200, XML, self.list(request.query, bucket).encode()
+        return self.get(request, bucket, key)
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may end at any time
-            super().handle_error(request, client_address)
-
-
-class RequestHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    store = None
-
-    def log_message(self, *args):
-        pass
-
-    def do_GET(self):
-        self.answer()
-
-    def do_HEAD(self):
-        self.answer()
-
-    def answer(self):
-        target = urllib.parse.urlsplit(self.path)
-        self.decoded = urllib.parse.unquote(target.path)
-        self.query = dict(urllib.parse.parse_qsl(target.query, keep_blank_values=True))
-        try:
-            for before in list(self.store.before):
-                if before(self):
-                    return
-            _, bucket, key = (self.decoded + "/" if self.decoded.count("/") == 1 else self.decoded).split("/", 2)
-            self.check_signature(bucket)
-            if bucket not in self.store.buckets:
-                raise Refused(404, "NoSuchBucket", "The specified bucket does not exist")
-            if key == "" and self.query.get("list-type") == "2":
-                self.list(bucket)
-            else:
-                self.get(bucket, key)
-        except Refused as refused:
-            self.send(refused.status, refused.body.encode(), {"Content-Type": "application/xml", **refused.headers})
-
-    def send(self, status, body, headers):
-        sent = 0 if self.command == "HEAD" else len(body)
-        with self.store.lock:
-            self.store.log.append(
-                LoggedRequest(self.command, self.decoded, self.query, {k.lower(): v for k, v in self.headers.items()}, status,
-                              sent))
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if sent:
-            try:
-                self.wfile.write(body)
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
-
-    def check_signature(self, bucket):
-        given = self.headers.get("Authorization")
+    def check_signature(self, request, bucket):
+        headers = request.headers
+        given = headers.get("authorization")
         if given is None:
-            if bucket in self.store.public:
+            if bucket in self.public:
                 return
             raise Refused(403, "AccessDenied", "Access Denied.")
         found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/,]+)/(\d{8})/([^/]+)/s3/aws4_request, SignedHeaders=([^,]+), "
@@ -192,82 +123,71 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         key_id, day, region, signed, mac = found.groups()
         if key_id != KEY_ID:
             raise Refused(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
-        if region != self.store.region:
-            place = {"x-amz-bucket-region": self.store.region}
-            if self.store.wrong_region_status == 301:
+        if region != self.region:
+            place = {"x-amz-bucket-region": self.region}
+            if self.wrong_region_status == 301:
                 raise Refused(301, "PermanentRedirect", "The bucket must be addressed using the specified endpoint", headers=place)
             raise Refused(400, "AuthorizationHeaderMalformed", f"The region '{escaped(region)}' is wrong",
-                          in_xml("Region", self.store.region))
-        headers = {name.lower(): value for name, value in self.headers.items()}
+                          in_xml("Region", self.region))
         date = headers.get("x-amz-date", "")
         names = signed.split(";")
         if names != sorted(names) or not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             raise Refused(403, "AccessDenied", "There were headers present in the request which were not signed")
-        if self.store.token is not None and (headers.get("x-amz-security-token") != self.store.token or
+        if self.token is not None and (headers.get("x-amz-security-token") != self.token or
                                              "x-amz-security-token" not in names):
             raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
         when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
-        if day != date[:8] or abs((self.store.clock() - when).total_seconds()) > 15 * 60:
+        if day != date[:8] or abs((self.clock() - when).total_seconds()) > 15 * 60:
             raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
-        if not hmac.compare_digest(mac, signature(SECRET, self.command, self.path, headers, names, date, region)):
+        if not hmac.compare_digest(mac, signature(SECRET, request.method, request.target, headers, names, date, region)):
             raise Refused(403, "SignatureDoesNotMatch",
                           "The request signature we calculated does not match the signature you provided.")
 
-    def list(self, bucket):
-        if self.store.listing is not None:
-            return self.send(200, self.store.listing(self.query).encode(), {"Content-Type": "application/xml"})
-        prefix, after = self.query.get("prefix", ""), self.query.get("continuation-token", "")
+    def list(self, query, bucket):
+        if self.listing is not None:
+            return self.listing(query)
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
         if after and not after.startswith("after+/="):
             raise Refused(400, "InvalidArgument", "The continuation token provided is incorrect")
         last = urllib.parse.unquote(after[len("after+/="):])
-        keys = sorted(key for key in self.store.buckets[bucket] if key.startswith(prefix) and key > last)
-        size = min(self.store.page, int(self.query.get("max-keys", "1000")))
+        keys = sorted(key for key in self.buckets[bucket] if key.startswith(prefix) and key > last)
+        size = min(self.page, int(query.get("max-keys", "1000")))
         page, more = keys[:size], len(keys) > size
-        encode = urllib.parse.quote_plus if self.query.get("encoding-type") == "url" else escaped
+        encode = urllib.parse.quote_plus if query.get("encoding-type") == "url" else escaped
         text = in_xml("Name", bucket) + in_xml("Prefix", encode(prefix)) + in_xml("KeyCount", str(len(page)))
         text += in_xml("EncodingType", "url") if encode is not escaped else ""
         text += in_xml("IsTruncated", "true" if more else "false")
         if more:
             text += in_xml("NextContinuationToken", escaped("after+/=" + urllib.parse.quote(page[-1])))
         for key in page:
-            stored = self.store.buckets[bucket][key]
+            stored = self.buckets[bucket][key]
             text += in_xml("Contents", in_xml("Key", encode(key)) + in_xml("LastModified", stored.modified)
                            + in_xml("ETag", escaped(stored.etag)) + in_xml("Size", str(len(stored.data)))
                            + in_xml("StorageClass", stored.storage_class))
-        body = f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{text}</ListBucketResult>'
-        self.send(200, body.encode(), {"Content-Type": "application/xml"})
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{text}</ListBucketResult>'
 
-    def get(self, bucket, key):
-        stored = self.store.buckets[bucket].get(key)
-        if stored is not None and stored.version and "versionId" in self.query:
-            stored = self.store.versions.get((bucket, key, self.query["versionId"]))
+    def get(self, request, bucket, key):
+        stored = self.buckets[bucket].get(key)
+        if stored is not None and stored.version and "versionId" in request.query:
+            stored = self.versions.get((bucket, key, request.query["versionId"]))
             if stored is None:
                 raise Refused(404, "NoSuchVersion", "The specified version does not exist.", in_xml("Key", escaped(key)))
         if stored is None:
             raise Refused(404, "NoSuchKey", "The specified key does not exist.", in_xml("Key", escaped(key)))
         if stored.storage_class in ("GLACIER", "DEEP_ARCHIVE"):
             raise Refused(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
-        data, etag = stored.data, stored.etag
         when = datetime.datetime.strptime(stored.modified, "%Y-%m-%dT%H:%M:%S.000Z")
-        headers = {"ETag": etag, "Accept-Ranges": "bytes", "Last-Modified": when.strftime("%a, %d %b %Y %H:%M:%S GMT"),
-                   "Content-Type": "binary/octet-stream", **({"x-amz-version-id": stored.version} if stored.version else {})}
-        if self.headers.get("If-Match", etag) != etag:
-            raise Refused(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
-        if self.headers.get("If-None-Match") == etag:
-            return self.send(304, b"", headers)
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if not found:
-            return self.send(200, data, headers)
-        first, last = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
-        if first >= len(data):
-            raise Refused(416, "InvalidRange", "The requested range is not satisfiable",
-                          headers={"Content-Range": f"bytes */{len(data)}"})
-        headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
-        return self.send(206, data[first:last + 1], headers)
+        status, headers, body = ranged(request, stored.data, {
+            "ETag": stored.etag, "Last-Modified": when.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+            "Content-Type": "binary/octet-stream", **({"x-amz-version-id": stored.version} if stored.version else {})
+        })
+        if status in FAILURES:
+            raise Refused(status, *FAILURES[status], headers=headers)
+        return status, headers, body
 
 
 def main(bucket, folder):
-    store = S3Server()
+    store = S3Server(test=None)
     store.public.add(bucket)
     for directory, _, names in os.walk(folder):
         for name in names:

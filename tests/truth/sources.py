@@ -267,8 +267,7 @@ class S3(Served):
         self.parts = parts
 
     def start(self, place):
-        store = S3Server()
-        place.addCleanup(store.stop)
+        store = S3Server(place)
         for part, data in self.parts.items():
             store.put("models", f"tiny/{part}", data)
         store.public.add("models")
