@@ -186,7 +186,7 @@ class Session(SecretsTestCase):
 
     def secrets(self, *, of_environment=True):
         """The secret texts, by their kind."""
-        signed = {f"signature of the CDN {i}": urllib.parse.parse_qs(urllib.parse.urlsplit(each.path).query)["Signature"][0]
+        signed = {f"signature of the CDN {i}": each.query["Signature"]
                   for i, each in enumerate(self.hub.requests("cdn"))}
         signed.update({f"signature for the store {i}": each.headers["authorization"].rpartition("Signature=")[2]
                        for i, each in enumerate(self.store.requests())})

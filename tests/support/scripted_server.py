@@ -53,6 +53,7 @@ class Request:
         self.server, self.sock, self.method, self.target, self.headers = server, sock, method, target, headers  # names in lower case
         self.path, _, query = target.partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        self.authorization = headers.get("authorization", "")
         self.keeps = False  # whether the connection can be used for another request
         span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         self.first = int(span[1]) if span else None
@@ -88,9 +89,10 @@ class Request:
         headers = {"Content-Length": len(body), **headers, **fault.headers}
         self.status, self.length = fault.status or status, 0 if self.method == "HEAD" else len(body)
         self.head(self.status, **{name: value for name, value in headers.items() if value is not None})
-        self.keeps = self.method == "HEAD" or str(headers["Content-Length"]) == str(len(body))
+        self.keeps = headers.get("Connection") != "close"
         if self.method == "HEAD":
             return
+        self.keeps = self.keeps and str(headers["Content-Length"]) == str(len(body))
         end = len(body) if fault.cut is None or not has_content else max(0, fault.cut - first)
         self.body(body[:end], fault.step, fault.pause)
         if end < len(body):
