@@ -2,17 +2,17 @@
 import base64
 import contextlib
 import hashlib
-import http.server
 import os
 import signal
 import subprocess
 import tempfile
-import threading
 
 from mounting import LIMIT_S, eventually
+from scripted_server import Server
 from servers import needs, path_of
 
 WEBSOCKET = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
+CLOSE = {"Connection": "close"}  # a name that becomes one of another server gets a new connection
 
 needs_chromium = needs("chromium")
 
@@ -61,50 +61,31 @@ class WebServer:
 
     def __init__(self, test, pages=None):
         self.pages = pages or {}
-        self.requests = []  # paths, with their queries
         self.on_request = lambda path: None
-        outer = self
+        self.server = Server(test, self.answer)
+        self.host, self.port, self.origin = self.server.address, self.server.port, self.server.origin
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                outer.requests.append(self.path)
-                outer.on_request(self.path)
-                path, _, query = self.path.partition("?")
-                if path == "/held":
-                    eventually(lambda: f"/done?{query}" in outer.requests, LIMIT_S)
-                page = outer.pages.get(path)
-                if page is None:
-                    self.send_error(404)
-                elif "Sec-WebSocket-Key" in self.headers:
-                    outer.send_message(self, page[1])
-                else:
-                    self.send_response(200)
-                    self.send_header("Content-Type", page[0])
-                    self.send_header("Content-Length", str(len(page[1])))
-                    self.send_header("Access-Control-Allow-Origin", "*")
-                    self.end_headers()
-                    self.wfile.write(page[1])
+    @property
+    def requests(self):
+        """Paths, with their queries."""
+        return [request.target for request in self.server.requests()]
 
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host, self.port = self.server.server_address
-        self.origin = f"http://{self.host}:{self.port}"
-        thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        test.addCleanup(self.server.server_close)
-        test.addCleanup(thread.join)
-        test.addCleanup(self.server.shutdown)
+    def answer(self, request):
+        self.on_request(request.target)
+        if request.path == "/held":
+            eventually(lambda: request.target.replace("/held", "/done", 1) in self.requests or self.server.over.is_set(), LIMIT_S)
+        kind, data = self.pages.get(request.path, (None, b""))
+        if kind is None:
+            return 404, CLOSE, data
+        if "sec-websocket-key" in request.headers:
+            return self.send_message(request, data)
+        return 200, {"Content-Type": kind, "Access-Control-Allow-Origin": "*", **CLOSE}, data
 
     @staticmethod
-    def send_message(handler, text):
+    def send_message(request, text):
         """RFC 6455: the handshake, a short text message, and the end."""
-        key = handler.headers["Sec-WebSocket-Key"] + WEBSOCKET
-        handler.send_response(101)
-        handler.send_header("Upgrade", "websocket")
-        handler.send_header("Connection", "Upgrade")
-        handler.send_header("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
-        handler.end_headers()
+        key = request.headers["sec-websocket-key"] + WEBSOCKET
+        request.head(101, Upgrade="websocket", Connection="Upgrade",
+                     Sec_WebSocket_Accept=base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
         assert len(text) < 126
-        handler.wfile.write(bytes([0x81, len(text)]) + text + b"\x88\x00")
+        request.body(bytes([0x81, len(text)]) + text + b"\x88\x00")
