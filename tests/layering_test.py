@@ -253,6 +253,13 @@ class Layering(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertEqual(set(THIRD_PARTY) - used, set(), "no longer needed")
 
+    def test_python_tests_have_one_http_server(self):
+        """Its faults are known and documented: tests/support/scripted_server.py."""
+        others = re.compile(r"\b(http\.server|HTTPServer|HTTPRequestHandler|socketserver)\b")
+        wrong = [str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("*.py")
+                 if others.search(file.read_text()) and file.name != "layering_test.py"]
+        self.assertEqual(wrong, [])
+
     def test_files_of_tests_have_namespaces_of_their_own(self):
         """Several are compiled together, in groups that change with each new file."""
         files = {}
