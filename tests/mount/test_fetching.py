@@ -245,7 +245,8 @@ class Responses(HostileTestCase):
 
     def test_next_url_is_used_after_each_failure(self):
         bad = {
-            "wrong": responds(200, bytes(200_000)), "longer": responds(200, bytes(200_001)), "absent": responds(404), "garbage": raw(noise(1000)),
+            "wrong": responds(200, bytes(200_000)), "longer": responds(200, bytes(200_001)), "absent": responds(404),
+            "garbage": raw(noise(1000)),
             "cut-and-other": None, "gzip": responds(200, bytes(1000), Content_Encoding="gzip"),
             "file": responds(302, Location="file:///etc/passwd")
         }

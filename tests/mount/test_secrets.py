@@ -239,7 +239,8 @@ class Session(SecretsTestCase):
                          {f"Bearer {OF_ENVIRONMENT['token for the Hub']}"})
         self.assertEqual({each.authorization for each in self.hub.requests("cdn")}, {""})
         self.assertEqual({each.headers.get("x-amz-security-token") for each in self.store.requests()}, {TOKEN})
-        everything = repr([(each.target, each.headers) for server in (self.web, self.registry, self.mirror) for each in server.received])
+        everything = repr([(each.target, each.headers) for server in (self.web, self.registry, self.mirror)
+                           for each in server.received])
         self.assertNotIn(OF_FILES["netrc"], everything)
         self.assertNotIn("referer", everything)
 

@@ -24,8 +24,8 @@ TARGET = 2  # the tensor that is read
 
 
 def part(stop=None, count=None, total=0, **headers):
-    """A response 206 to a request with or without conditions. `stop`: the body ends before that byte of the range; `count`: the range
-    is shorter than requested; `total` is added to the size of the file. `headers` replace others; None leaves one out."""
+    """A response 206, whatever the conditions. `stop`: the body ends before that byte of the range; `count`: the range is shorter
+    than requested; `total` is added to the size of the file. `headers` replace others; None leaves one out."""
     def script(data):
         right = correct(data, ignores=CONDITIONS, most=count, **headers)
 

@@ -1,13 +1,23 @@
 """An HTTP/1.1 server on a port of loopback that the kernel chooses, with scripted responses. It ends with its test.
 
-A *script* is a function of a Request. It returns a response, (status, {header: value}, body), or raises it as Refusal; or it sends
-what it likes by the methods of the request, and returns None. A path has a list of scripts, one per request; the last one also
+A *script* is a function of a Request. It returns a response, (status, {header: value}, body), or raises it as a Refusal; or it
+sends other bytes by the methods of the request, and returns None. A path has a list of scripts, one per request; the last one also
 serves all later requests. Other paths have the script of the constructor (default: 404).
 
-`correct(bytes)` is a correct server, and `ranged` its response, for scripts that find the bytes by themselves. What can be wrong
-with the response of a script are the fields of Fault: `faulty(correct(data), cut=1000, reset=True)`. What many tests use has short
-names: `cut`, `stalls`, `gated`, `trickles`. `responds` is any response, as a redirect or a refusal; `raw` and `chunked` send what is
-not a response of this form.
+`correct(data)` is a correct server of a file, and `ranged` is its response, for scripts that find the file by the path. `responds`
+is any fixed response: a redirect, a refusal with Retry-After, a body of another length. `raw` and `chunked` send other bytes.
+
+A fault is what a server does wrong with the response of a script: `faulty(correct(data), cut=1000, reset=True)`. Its words:
+
+    status, headers     another status; a wrong or missing Content-Length, Content-Range, ETag
+    flip                a wrong byte
+    cut                 the connection ends before a byte of the file; with `reset` by a RST, with `gate` it waits, or hangs
+    step, pause         a slow server
+    ignores, most       of correct() and ranged(): no ranges, or no conditions; ranges that are shorter than requested
+    Connection: close   a header of a response after which the connection ends; others are kept
+
+The names `cut`, `stalls`, `gated` and `trickles` are for the most frequent ones. A list of scripts has a fault at the n-th request:
+`serve("m.gguf", correct(data), faulty(correct(data), flip=7), responds(503, Retry_After="1"), correct(data))`.
 
 Every request and connection is counted, so a test waits for them instead of sleeping.
 """
@@ -27,6 +37,8 @@ CONDITIONS = ("if-match", "if-none-match")
 
 
 class Refusal(Exception):
+    """A response that a script raises."""
+
     def __init__(self, status, headers, body):
         super().__init__(status)
         self.response = status, headers, body
@@ -50,7 +62,8 @@ class Request:
     """A request, and the connection for its response."""
 
     def __init__(self, server, sock, method, target, headers):
-        self.server, self.sock, self.method, self.target, self.headers = server, sock, method, target, headers  # names in lower case
+        self.server, self.sock, self.method, self.target = server, sock, method, target
+        self.headers = headers  # their names in lower case
         self.path, _, query = target.partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         self.authorization = headers.get("authorization", "")
