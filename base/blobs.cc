@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kBufferSize = 256 * 1024;
 
-
 // Reads a stream as a source: a read at the current position continues the stream, any other read restarts it.
 class StreamSource final : public Source {
  public:

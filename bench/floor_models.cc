@@ -1,5 +1,6 @@
-// floor_models: the fastest plain way to list many small directories. Its root directory holds COUNT directories of the shape of
-// a model with one tensor: three files beside five directories of one file each. The kernel keeps the listings and attributes.
+// floor_models: the fastest plain way to list many small directories. Its root directory holds COUNT directories of the
+// shape of a model with one tensor: three files beside five directories of one file each. The kernel keeps the listings
+// and attributes.
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -11,8 +12,8 @@ namespace {
 
 using namespace floor_server;
 
-// Inode numbers: kEach for each model. The first is that of its directory, then those of its directories, of their files, and of
-// its own files.
+// Inode numbers: kEach for each model. The first is that of its directory, then those of its directories, of their
+// files, and of its own files.
 constexpr fuse_ino_t kEach = 16;
 constexpr fuse_ino_t kFolders = 5;
 constexpr fuse_ino_t kFiles = 3;

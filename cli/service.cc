@@ -288,19 +288,18 @@ Command service_command() {
             {},   {},   [=] { return act(*path); }};
   };
   Command service{"service", "commands for the systemd units of weightfs"};
-  service.commands = {
-      command("show", "print a config as JSON, or its error", show_service),
-      command("attach", "mount, and pass the mount to the service manager", attach_service),
-      command("serve", "serve the mount passed by attach, or a new mount", serve_service),
-      command("serve-http", "serve the sources of a config over HTTP", serve_http_service),
-      command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
-      command("detach", "remove the mount, even if it is busy", detach_service),
-      {"passthrough",
-       "register files that the kernel reads itself, for a server that has connected",
-       {},
-       {},
-       {},
-       serve_backing_files}};
+  service.commands = {command("show", "print a config as JSON, or its error", show_service),
+                      command("attach", "mount, and pass the mount to the service manager", attach_service),
+                      command("serve", "serve the mount passed by attach, or a new mount", serve_service),
+                      command("serve-http", "serve the sources of a config over HTTP", serve_http_service),
+                      command("set-readahead", "set the read-ahead of the mount", set_service_readahead),
+                      command("detach", "remove the mount, even if it is busy", detach_service),
+                      {"passthrough",
+                       "register files that the kernel reads itself, for a server that has connected",
+                       {},
+                       {},
+                       {},
+                       serve_backing_files}};
   return service;
 }
 

@@ -50,7 +50,7 @@ class GraftedTrees {
     };
     std::vector<TreeId> trees;  // the model's own tree first
     uint64_t last_use = 0;
-    size_t number = 0;  // in models_
+    size_t number = 0;                               // in models_
     std::shared_ptr<const Origin> origin = nullptr;  // of its own tree
     std::unique_ptr<Dropped> dropped = nullptr;      // since it was dropped for the first time
   };
@@ -86,8 +86,8 @@ class GraftedTrees {
   /// The node; nothing if its tree is dropped, or it is stale.
   std::optional<NodeHandle> find_loaded(Ino ino) const;
 
-  /// The node. Loads its tree if it is dropped. Fails as loading does, with io if the tree differs from the dropped one,
-  /// and with stale.
+  /// The node. Loads its tree if it is dropped. Fails as loading does, with io if the tree differs from the dropped
+  /// one, and with stale.
   Result<NodeHandle> load(Ino ino);
 
   /// The node of a directory; for a node of kind tree, the root of that tree, which is loaded if necessary. Fails with
@@ -99,8 +99,8 @@ class GraftedTrees {
   std::string path(Ino ino);
 
   /// Replaces the tree that was grafted at `directory` (kRoot: the first that was added) by a newer one of the same
-  /// origin, if it still is `before`. Nodes with the same path, kind and version (Origin) keep their numbers and what is
-  /// below them; the others become stale.
+  /// origin, if it still is `before`. Nodes with the same path, kind and version (Origin) keep their numbers and what
+  /// is below them; the others become stale.
   Changes update(Ino directory, const TreePtr& before, const TreePtr& tree);
 
   /// Replaces the first tree that was added by any other; all its nodes become stale.
@@ -125,7 +125,8 @@ class GraftedTrees {
   };
   std::optional<Entry> followed_entry(Ino directory) const;
 
-  /// The entry of the innermost directory of models that `ino` is, or is below; nothing if it is not below one, or stale.
+  /// The entry of the innermost directory of models that `ino` is, or is below; nothing if it is not below one, or
+  /// stale.
   std::optional<Ino> entry_above(Ino ino) const;
 
   /// The directories of trees with an Origin around `ino`, the innermost first.
@@ -144,8 +145,8 @@ class GraftedTrees {
     TreePtr tree;           // null if dropped
     Ino root;               // of a grafted tree: the number of the node where it was grafted
     OutermostModel* model;  // null: the tree is above the models, or in a model that is never dropped
-    // At Node::first + 1 of a node of kind tree: the tree that was grafted there, 0 for none; at 0 their number. Null if
-    // there is none at all.
+    // At Node::first + 1 of a node of kind tree: the tree that was grafted there, 0 for none; at 0 their number. Null
+    // if there is none at all.
     std::unique_ptr<TreeId[]> grafts;
     uint32_t node_count;
     bool is_in_model;  // or is itself one
@@ -181,8 +182,8 @@ class GraftedTrees {
 
   const ModelLimits limits_;
   std::function<void(Ino)> on_entered_;
-  std::mutex dropping_;        // one thread drops at a time; locked before mutex_
-  mutable std::mutex mutex_;   // guards the rest
+  std::mutex dropping_;                // one thread drops at a time; locked before mutex_
+  mutable std::mutex mutex_;           // guards the rest
   mutable std::deque<Grafted> trees_;  // by id
   size_t ended_ = 0;                   // of the trees
   Numbering numbering_;

@@ -10,7 +10,8 @@ namespace weightfs {
 
 /// The tree of a model: metadata.json, metadata.toml, tensors.json, tensors/, npy/, float32/, views/, files/, the
 /// model's documents, and warnings.txt if there are warnings. Texts are rendered and views are laid out on first use.
-/// `source` is the SOURCE in metadata; `modified` is the time of the container. `origin` is null if nothing replaces it.
+/// `source` is the SOURCE in metadata; `modified` is the time of the container. `origin` is null if nothing replaces
+/// it.
 TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const ModelFileOptions& options = {},
                 std::shared_ptr<const Origin> origin = nullptr);
 

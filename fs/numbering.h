@@ -50,7 +50,7 @@ class Numbering {
   // Consecutive numbers of one tree.
   struct Range {
     Ino first;
-    TreeId tree;     // 0: all are stale
+    TreeId tree;  // 0: all are stale
     uint32_t count;
     uint32_t used;
   };

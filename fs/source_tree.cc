@@ -50,12 +50,11 @@ class ListingTree {
     origin_.trees.push_back(version);
     if (entry.bytes > 0) ++origin_.model_files;
     const auto& open = std::get<std::function<Result<Opened>()>>(entry.content);
-    builder_.add_tree(builder_.keep(path), entry.modified,
-                      is_same && known->kind == NodeKind::tree
-                          ? before_->tree(*known)
-                          : Later<TreePtr>([open, files = files_]() -> Result<TreePtr> {
-                              return tree_of(TRY(open()), files);
-                            }));
+    builder_.add_tree(
+        builder_.keep(path), entry.modified,
+        is_same && known->kind == NodeKind::tree
+            ? before_->tree(*known)
+            : Later<TreePtr>([open, files = files_]() -> Result<TreePtr> { return tree_of(TRY(open()), files); }));
   }
 
  private:
@@ -107,8 +106,7 @@ TreePtr tree_of_listing(const Listing& listing, const ModelFileOptions& files, c
 
 TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::optional<std::string>& source_version) {
   const auto* const model = std::get_if<OpenedModel>(&opened);
-  if (model == nullptr)
-    return tree_of_listing(std::get<Listing>(opened), files, nullptr, source_version);
+  if (model == nullptr) return tree_of_listing(std::get<Listing>(opened), files, nullptr, source_version);
   OriginPtr origin;  // of the root, and of a model that is followed
   if (source_version || model->version_now)
     origin = std::make_shared<const Origin>(Origin{.source_version = source_version.value_or(""),
@@ -215,7 +213,10 @@ Listing SourceTrees::followed(const std::shared_ptr<const Names>& names,
 
 SourceTrees::SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
                          ModelFileOptions files)
-    : sources_(std::move(sources)), absolute_(std::move(absolute)), options_(std::move(options)), files_(std::move(files)) {}
+    : sources_(std::move(sources)),
+      absolute_(std::move(absolute)),
+      options_(std::move(options)),
+      files_(std::move(files)) {}
 
 Result<TreePtr> SourceTrees::open() {
   if (sources_.size() == 1)

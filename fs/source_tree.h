@@ -20,10 +20,10 @@ Result<TreePtr> open_sources(const std::vector<std::string>& sources, const Open
 
 /// The root tree after all names were resolved again, and all directories at the top listed again.
 struct Refreshed {
-  TreePtr tree;                     ///< the one before if nothing has changed; null if the new one cannot be opened
-  bool is_same_directory;           ///< a newer tree of the same directory of models, for Forest::update()
-  std::vector<Error> errors;        ///< of sources that could not be found; they stay as they are, or are removed
-  std::string version = {};         ///< SourceEntry::version of one source
+  TreePtr tree;               ///< the one before if nothing has changed; null if the new one cannot be opened
+  bool is_same_directory;     ///< a newer tree of the same directory of models, for Forest::update()
+  std::vector<Error> errors;  ///< of sources that could not be found; they stay as they are, or are removed
+  std::string version = {};   ///< SourceEntry::version of one source
 };
 
 /// The root trees of a mount, one after the other. Not thread-safe, with the trees that are listed again.

@@ -117,10 +117,10 @@ Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& op
   const Time time = time_now();
   const bool is_index = !models_in_index(found.manifest).empty();
   found.blobs = TRY(with_block_list(registry.reference, found, options.registries));
-  return SourceEntry{registry.name(), time, 0, [=] {
-                       return is_index ? open_index(registry, found, time) : open_artifact(registry, found, time);
-                     },
-                     found.digest.hex()};
+  return SourceEntry{
+      registry.name(), time, 0,
+      [=] { return is_index ? open_index(registry, found, time) : open_artifact(registry, found, time); },
+      found.digest.hex()};
 }
 
 Result<SourcePtr> open_oci_layer(const std::string& text, const OpenOptions& options) {

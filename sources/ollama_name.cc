@@ -85,7 +85,8 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
   const std::string source = fmt::format("ollama://{}/{}/{}:{}@sha256:{}", name.host, name.name_space, name.model,
                                          name.tag, resolved.digest.hex());
   const Time time = time_now();
-  return SourceEntry{container.name, time, 0, [=, forced = options.forced]() -> Result<Opened> {
+  return SourceEntry{container.name, time, 0,
+                     [=, forced = options.forced]() -> Result<Opened> {
                        return OpenedModel{std::make_shared<Model>(TRY(read_model(container, forced))), source, time};
                      },
                      resolved.digest.hex()};

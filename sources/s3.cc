@@ -90,12 +90,12 @@ Result<SourceEntry> object_entry(const s3::BucketPtr& bucket, const NamedObject&
                             .lists_tried = options.lists_tried};
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = object.modified != 0 ? object.modified : time_now();
-  return SourceEntry{container.name, time, 0,
-                     [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
-                       return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))), shown,
-                                          time};
-                     },
-                     version_on_server(*container.bytes)};
+  return SourceEntry{
+      container.name, time, 0,
+      [=, forced = options.forced, shown = name.shown()]() -> Result<Opened> {
+        return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))), shown, time};
+      },
+      version_on_server(*container.bytes)};
 }
 
 // All objects whose keys begin with the name, which ends with `/` or is empty.

@@ -36,7 +36,8 @@ uint64_t model_bytes(const Model& model);
 /// The bytes of all tensors; of refused ones by their shape.
 uint64_t listed_bytes(const Model& model);
 
-/// What another program may run when it loads the model (semantics 2.7), the first few of it; empty if there is nothing.
+/// What another program may run when it loads the model (semantics 2.7), the first few of it; empty if there is
+/// nothing.
 std::string code_text(const Model& model);
 
 /// The first of the names in its pickles of which is not known whether they can run code, and how many more there are;

@@ -43,8 +43,8 @@ struct SandboxAccess {
 /// Confines this process, which must have one thread, to `access`: no_new_privs, no capabilities (except
 /// CAP_DAC_READ_SEARCH for root, if a source belongs to another user and Landlock limits the readable files), Landlock,
 /// seccomp. A layer that the kernel does not support is skipped with a warning to `warn`. Builds with sanitizers are
-/// not confined. Without the network the environment loses keys and tokens. Fails with io if a supported layer cannot be
-/// activated.
+/// not confined. Without the network the environment loses keys and tokens. Fails with io if a supported layer cannot
+/// be activated.
 Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::function<void(const std::string&)>& warn);
 
 /// The status without a sandbox; warns through `warn`.

@@ -21,8 +21,8 @@ class LzmaStream final : public Stream {
   explicit LzmaStream(SourcePtr compressed) : input_(std::move(compressed)) {
     // Without the second flag a check that is not known would not be compared.
     constexpr uint32_t kFlags = LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK;
-    const lzma_ret made = form == Form::xz ? lzma_stream_decoder(&stream_, kMaxMemory, kFlags)
-                                           : lzma_alone_decoder(&stream_, kMaxMemory);
+    const lzma_ret made =
+        form == Form::xz ? lzma_stream_decoder(&stream_, kMaxMemory, kFlags) : lzma_alone_decoder(&stream_, kMaxMemory);
     if (made != LZMA_OK) throw std::bad_alloc();
   }
   ~LzmaStream() override { lzma_end(&stream_); }

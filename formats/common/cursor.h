@@ -40,8 +40,8 @@ class Cursor {
   /// Reads them into `out`, whose memory is used again.
   Result<void> read_text(uint64_t size, std::string& out);
 
-  /// The next bytes, which stay to be read: at least `least` (at most 65,536), or all that are left. They are valid until
-  /// the next call. Fails as reads do.
+  /// The next bytes, which stay to be read: at least `least` (at most 65,536), or all that are left. They are valid
+  /// until the next call. Fails as reads do.
   Result<std::string_view> ahead(size_t least = 1);
 
   /// Skips `size` bytes. Fails with corrupt if fewer are left.

@@ -10,16 +10,16 @@
 
 namespace weightfs {
 
-/// Reports when a file in a watched directory was created, removed, renamed, closed after writing, or had its attributes
-/// changed. Not thread-safe.
+/// Reports when a file in a watched directory was created, removed, renamed, closed after writing, or had its
+/// attributes changed. Not thread-safe.
 class DirectoryWatch {
  public:
   /// Without inotify, no directory can be watched; and never more than `most`, or a quarter of the user's watches.
   explicit DirectoryWatch(size_t most);
 
-  /// The number of a watch of an open directory; that of the watch that it has already. Nothing if it cannot be watched:
-  /// the user has no watches left (fs.inotify.max_user_watches), or its file system is changed by other machines or
-  /// processes, which inotify does not report.
+  /// The number of a watch of an open directory; that of the watch that it has already. Nothing if it cannot be
+  /// watched: the user has no watches left (fs.inotify.max_user_watches), or its file system is changed by other
+  /// machines or processes, which inotify does not report.
   std::optional<int> add(const Descriptor& directory);
 
   /// No effect if the directory has been removed.

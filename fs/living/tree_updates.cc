@@ -132,8 +132,15 @@ void GraftedTrees::remove(TreeId id, std::vector<TreePtr>& removed) {
   }
   if (grafted.is_updated) numbering_.remove(id);
   removed.push_back(std::move(grafted.tree));
-  grafted = {.id = id, .tree = nullptr, .root = 0, .model = nullptr, .grafts = nullptr,
-             .node_count = 0, .is_in_model = false, .is_updated = false, .has_ended = true};
+  grafted = {.id = id,
+             .tree = nullptr,
+             .root = 0,
+             .model = nullptr,
+             .grafts = nullptr,
+             .node_count = 0,
+             .is_in_model = false,
+             .is_updated = false,
+             .has_ended = true};
   ++ended_;
 }
 

@@ -14,8 +14,9 @@ inline constexpr size_t kMaxRead = size_t{1} << 20;
 
 /// The memory for the bytes of a read, whole pages: the kernel copies page by page. It is used again, because the
 /// kernel would zero a new megabyte for each read. The memory that was used last is taken first, as it is in the
-/// processor's cache. Only the first kKept buffers are used again: the threads that wait for a server, each with a buffer,
-/// do not touch the others before they have a turn (MemoryTurn). Those are mapped for one read, and return to the system.
+/// processor's cache. Only the first kKept buffers are used again: the threads that wait for a server, each with a
+/// buffer, do not touch the others before they have a turn (MemoryTurn). Those are mapped for one read, and return to
+/// the system.
 class ReadBuffer {
  public:
   static constexpr size_t kKept = 8;

@@ -48,8 +48,8 @@ class StatedDigests {
 /// The paths of its parts are below the directory of `stated`.
 void add_named_blobs(Model& model, const StatedDigests& stated);
 
-/// Adds those of a model that was read from one file: of the file `name`, or of the parts of the model, which are beside
-/// it.
+/// Adds those of a model that was read from one file: of the file `name`, or of the parts of the model, which are
+/// beside it.
 void add_named_blobs(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes);
 
 }  // namespace weightfs

@@ -5,7 +5,8 @@ namespace weightfs::test {
 
 void add_http(Seeds& seeds) {
   const std::string host = "Host: localhost:8421\r\n";
-  seeds["http_request/get"] = "GET /d/ HTTP/1.1\r\n" + host + "Accept: text/html\r\nUser-Agent: x\r\n\r\nGET / HTTP/1.1\r\n";
+  seeds["http_request/get"] =
+      "GET /d/ HTTP/1.1\r\n" + host + "Accept: text/html\r\nUser-Agent: x\r\n\r\nGET / HTTP/1.1\r\n";
   seeds["http_request/range"] = "GET /a HTTP/1.1\r\n" + host + "Range: bytes=0-1, 4-5,-1\r\nIf-Range: \"x\"\r\n\r\n";
   seeds["http_request/listing"] =
       "GET /?q=a%20b&after=d&limit=2 HTTP/1.1\r\n" + host + "Accept: application/json\r\nOrigin: http://x\r\n\r\n";
@@ -17,9 +18,11 @@ void add_http(Seeds& seeds) {
   seeds["http_request/wrong"] = "GET  /\0 HTTP/2.0\nHost : a\r\r\n\n";
   seeds["http_conditions/ranges"] = "100\n\"abc\"\nrange: bytes=0-9,20-29, 5-21,-1,99-\nif-range: \"abc\"";
   seeds["http_conditions/tags"] =
-      "11\n\"abc\"\nif-match: \"x\", \"abc\"\nif-none-match: W/\"abc\", *\nif-modified-since: Sun, 06 Nov 1994 08:49:37 GMT";
+      "11\n\"abc\"\nif-match: \"x\", \"abc\"\nif-none-match: W/\"abc\", *\nif-modified-since: Sun, 06 Nov 1994 "
+      "08:49:37 GMT";
   seeds["http_conditions/dates"] =
-      "11\n\"abc\"\nif-unmodified-since: Sunday, 06-Nov-94 08:49:37 GMT\nif-range: Sun Nov  6 08:49:37 1994\nrange: bytes=-0";
+      "11\n\"abc\"\nif-unmodified-since: Sunday, 06-Nov-94 08:49:37 GMT\nif-range: Sun Nov  6 08:49:37 1994\nrange: "
+      "bytes=-0";
 }
 
 }  // namespace weightfs::test

@@ -14,6 +14,7 @@ const Map* gguf_keys_of(const Model& model);
 void describe_gguf(const Fields& keys, const TensorList& tensors, Summary& out);
 
 /// The name of the type: general.file_type, or a guess from the matrices; nothing without both.
-std::optional<Quantisation> gguf_quantisation(const Fields& keys, const TensorList& tensors, std::string_view file_name);
+std::optional<Quantisation> gguf_quantisation(const Fields& keys, const TensorList& tensors,
+                                              std::string_view file_name);
 
 }  // namespace weightfs::summary

@@ -1,4 +1,6 @@
 // Limits of concurrent producers, and their cancellation.
+#include "cache/decoding/in_flight_blob.h"
+
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +11,6 @@
 
 #include "base/cancel.h"
 #include "cache/blob_store.h"
-#include "cache/decoding/in_flight_blob.h"
 #include "tests/cache/store_fixture.h"
 
 namespace weightfs::test::in_flight_blob_test {

@@ -55,7 +55,9 @@ TEST_F(DirectoryWatchTest, ReadingIsNotReported) {
   EXPECT_THAT(watch.read().watches, IsEmpty());
 }
 
-TEST_F(DirectoryWatchTest, SameDirectoryHasOneWatch) { EXPECT_EQ(add(directory.path(".")), add(directory.path("") + "/.")); }
+TEST_F(DirectoryWatchTest, SameDirectoryHasOneWatch) {
+  EXPECT_EQ(add(directory.path(".")), add(directory.path("") + "/."));
+}
 
 TEST_F(DirectoryWatchTest, RemovedDirectoryEndsItsWatch) {
   ASSERT_EQ(::mkdir(path("sub").c_str(), 0700), 0);
