@@ -120,11 +120,13 @@ function App() {
       ${failure && html`<${Failure} error=${failure} />`}
       ${error && model === undefined && html`<h1 class="hidden-text">${view.title}</h1>`}
       ${error && html`<${Failure} error=${error} retry=${retry} />`}
-      ${model === undefined
-        ? !error && html`<${Loading} />`
-        : html`<${Guard} key=${[view.id, model?.path, model?.v].join("\n")}>
+      ${
+        model === undefined
+          ? !error && html`<${Loading} />`
+          : html`<${Guard} key=${[view.id, model?.path, model?.v].join("\n")}>
             <${View} location=${location} model=${model} view=${view} />
-          <//>`}
+          <//>`
+      }
     </main>
     <${HelpDialog} view=${view} isOpen=${isHelpOpen} onClose=${() => setIsHelpOpen(false)} />
   `;

@@ -4,7 +4,8 @@
 export const kMostOperators = 250000;
 
 export const listOf = (value) => (Array.isArray(value) ? value : []);
-export const textOf = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : String(value));
+export const textOf = (value) =>
+  typeof value === "string" ? value : value === null || value === undefined ? "" : String(value);
 
 // An object that is neither null nor a list.
 export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -31,7 +31,9 @@ function elementOfNode(graph, index, prefix = "") {
 
 // The beginning that the names of the operators among `items` share, up to a separator.
 function commonPrefix(graph, items) {
-  const names = items.filter((item) => item >= 0 && graph.nodes[item].kind === "operator").map((item) => graph.nodes[item].name);
+  const names = items
+    .filter((item) => item >= 0 && graph.nodes[item].kind === "operator")
+    .map((item) => graph.nodes[item].name);
   if (names.length < 2) return "";
   let length = names[0].length;
   for (const name of names) {

@@ -6,7 +6,9 @@ export const isExecutorch = (document) => Array.isArray(document.methods);
 
 // All methods: {title, source}.
 export function listExecutorch(document) {
-  return document.methods.filter(isObject).map((source, index) => ({ title: textOf(source.name) || `method ${index}`, source }));
+  return document.methods
+    .filter(isObject)
+    .map((source, index) => ({ title: textOf(source.name) || `method ${index}`, source }));
 }
 
 const instructionsOf = (source) => listOf(source.chains).flatMap((chain) => listOf(chain?.instructions).filter(isObject));

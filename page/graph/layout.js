@@ -83,7 +83,7 @@ function rowsOf(count, edges) {
   const ready = [];
   for (let each = 0; each < count; ++each) if (waiting[each] === 0) ready.push(each);
   let next = 0; // the first element that may not be done, in case of a cycle
-  for (let done = 0; done < count;) {
+  for (let done = 0; done < count; ) {
     while (isDone[next]) next += 1;
     const each = ready.pop() ?? next;
     if (isDone[each]) continue;

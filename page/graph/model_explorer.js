@@ -30,7 +30,8 @@ function namespaceOf(tree, node) {
 // The type and shape of a value, and its name, as the attributes that Model Explorer shows on edges.
 function metadataOf(value, id) {
   const attrs = [attribute("tensor_name", value.name)];
-  if (value.dtype !== "" || value.shape !== null) attrs.push(attribute("tensor_shape", `${value.dtype}[${(value.shape ?? []).join(",")}]`));
+  if (value.dtype !== "" || value.shape !== null)
+    attrs.push(attribute("tensor_shape", `${value.dtype}[${(value.shape ?? []).join(",")}]`));
   return { id: String(id), attrs };
 }
 
@@ -53,7 +54,14 @@ function* nodesOf(graph, graphIndexOf, identifiers) {
         isDrawn[input] = 1;
         const attrs = value.text === null ? [] : [attribute("value", value.text)];
         const outputsMetadata = [metadataOf(value, 0)];
-        yield { id: `value ${input}`, label: cut(value.name) || "constant", namespace, attrs, incomingEdges: [], outputsMetadata };
+        yield {
+          id: `value ${input}`,
+          label: cut(value.name) || "constant",
+          namespace,
+          attrs,
+          incomingEdges: [],
+          outputsMetadata,
+        };
       }
       incomingEdges.push({
         sourceNodeId: isComputed ? String(value.producer) : `value ${input}`,
@@ -85,7 +93,8 @@ export function modelExplorerFile(graphs, label, graphIndexOf) {
     let separator = "\n";
     for (const node of nodesOf(each.build(), graphIndexOf, identifiers)) {
       const text = separator + JSON.stringify(node);
-      if ((size += text.length) > kMostBytes) throw new Error("The graph is too large to be saved: it would have more than 256 MiB.");
+      if ((size += text.length) > kMostBytes)
+        throw new Error("The graph is too large to be saved: it would have more than 256 MiB.");
       parts.push(text);
       separator = ",\n";
     }

@@ -13,14 +13,12 @@ export function parseAxes({ axes, at }, shape) {
   const indices = String(at ?? "")
     .split(",")
     .map(Number);
-  const index = (count, axis) =>
-    Number.isInteger(indices[axis]) ? Math.min(count - 1, Math.max(0, indices[axis])) : 0;
+  const index = (count, axis) => (Number.isInteger(indices[axis]) ? Math.min(count - 1, Math.max(0, indices[axis])) : 0);
   return { down, right, at: shape.map(index) };
 }
 
 // The size of the matrix of these axes.
-export const matrixOf = (axes, { shape, rows, columns }) =>
-  axes ? [shape[axes.down], shape[axes.right]] : [rows, columns];
+export const matrixOf = (axes, { shape, rows, columns }) => (axes ? [shape[axes.down], shape[axes.right]] : [rows, columns]);
 
 // The parameters of a request.
 export const parametersOf = (axes) => (axes ? { down: axes.down, right: axes.right, at: axes.at.join(",") } : {});
@@ -43,9 +41,7 @@ export function AxesControls({ axes, shape, onChange }) {
     const index = Math.min(shape[axis] - 1, Math.max(0, Math.round(Number(event.target.value) || 0)));
     onChange({ at: axes.at.map((old, i) => (i === axis ? index : old)).join(",") });
   };
-  const options = shape.map(
-    (count, axis) => html`<option value=${String(axis)}>axis ${axis} (${formatCount(count)})</option>`,
-  );
+  const options = shape.map((count, axis) => html`<option value=${String(axis)}>axis ${axis} (${formatCount(count)})</option>`);
   const fixed = axes ? shape.map((_, axis) => axis).filter((axis) => axis !== axes.down && axis !== axes.right) : [];
   return html`<div class="toolbar">
     <label>

@@ -39,11 +39,9 @@ function valueText(value) {
   return shorten(typeof value === "string" ? value : JSON.stringify(value), kMostText);
 }
 
-const fileText = (file) =>
-  file === undefined ? valueText(undefined) : `${clean(file.type)}, ${formatBytes(file.size)}`;
+const fileText = (file) => (file === undefined ? valueText(undefined) : `${clean(file.type)}, ${formatBytes(file.size)}`);
 
-const tensorRows = (tensors) =>
-  tensors.map(({ name, dtype, shape }) => [nameOf(name), clean(dtype), formatShape(shape)]);
+const tensorRows = (tensors) => tensors.map(({ name, dtype, shape }) => [nameOf(name), clean(dtype), formatShape(shape)]);
 
 export function CompareLists({ found }) {
   const { metadata, missing, added, layers = [], files } = found;

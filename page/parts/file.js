@@ -139,17 +139,21 @@ export function File({ model, path }) {
       ${file.total !== null && html`<span class="muted">${sizeText}</span>`}
       <${RawFile} href=${href} path=${path} />
       <span class="grow"></span>
-      ${root &&
-      html`<button type="button" aria-pressed=${isTreeWanted} onClick=${() => setIsTreeWanted(!isTreeWanted)}>Tree</button>`}
+      ${
+        root &&
+        html`<button type="button" aria-pressed=${isTreeWanted} onClick=${() => setIsTreeWanted(!isTreeWanted)}>Tree</button>`
+      }
       <${Search} search=${search} />
     </div>
     ${scan.error && html`<p class="notice warning">Shown as text: ${scan.error.message}.</p>`}
     ${file.error && html`<${Failure} error=${file.error} retry=${file.retry} />`}
     <${Content} path=${path} file=${file} search=${search} tree=${isTree ? { root } : null} />
-    ${file.total !== null &&
-    !isComplete &&
-    html`<button type="button" disabled=${file.isLoading} onClick=${file.more}>
+    ${
+      file.total !== null &&
+      !isComplete &&
+      html`<button type="button" disabled=${file.isLoading} onClick=${file.more}>
       Read more (${formatBytes(file.total - file.read)} are left)
-    </button>`}
+    </button>`
+    }
   `;
 }

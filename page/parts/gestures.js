@@ -46,8 +46,7 @@ class Gestures {
     if (event.button !== 0) return;
     this.element.setPointerCapture(event.pointerId);
     this.#pointers.set(event.pointerId, sharesOf(this.element, event));
-    this.#start =
-      this.#pointers.size === 1 ? { at: sharesOf(this.element, event), x: event.clientX, y: event.clientY } : null;
+    this.#start = this.#pointers.size === 1 ? { at: sharesOf(this.element, event), x: event.clientX, y: event.clientY } : null;
     this.#isRectangle = event.shiftKey && this.#start !== null;
   };
 

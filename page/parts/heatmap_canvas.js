@@ -43,8 +43,7 @@ function fittingText(context, value, room, least) {
   const forms = [formatNumber(value)];
   if (Number.isFinite(value)) {
     for (const digits of [3, 2, 1]) forms.push(formatNumber(Number(value.toPrecision(digits))));
-    for (const decimals of [3, 2, 1])
-      if (10 ** -decimals <= least) forms.push(formatNumber(Number(value.toFixed(decimals))));
+    for (const decimals of [3, 2, 1]) if (10 ** -decimals <= least) forms.push(formatNumber(Number(value.toFixed(decimals))));
   }
   const texts = forms.flatMap((form) => [form, form.replace(/^(−?)0\./, "$1.")]);
   return texts.find((text) => context.measureText(text).width <= room) ?? "";

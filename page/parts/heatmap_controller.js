@@ -4,18 +4,7 @@ import { draw, hasRoomForNumbers } from "./heatmap_canvas.js";
 import { cellAt, countNotFinite, paint } from "./plane.js";
 import { PlaneLoader } from "./plane_loader.js";
 import { kMostValues, ValuesLoader } from "./values.js";
-import {
-  areaOf,
-  contains,
-  covering,
-  heightOf,
-  isSameWindow,
-  middleOf,
-  moved,
-  wholeOf,
-  widthOf,
-  zoomed,
-} from "./window.js";
+import { areaOf, contains, covering, heightOf, isSameWindow, middleOf, moved, wholeOf, widthOf, zoomed } from "./window.js";
 
 const kMostCells = 512;
 
@@ -76,8 +65,7 @@ export class HeatmapController {
     }
     const isOtherScale = last?.metric !== subject.metric || String(last?.limits) !== String(subject.limits);
     if (isElsewhere || isOtherScale) this.#limits = subject.limits;
-    const isOther =
-      isElsewhere || isOtherScale || JSON.stringify(last.parameters) !== JSON.stringify(subject.parameters);
+    const isOther = isElsewhere || isOtherScale || JSON.stringify(last.parameters) !== JSON.stringify(subject.parameters);
     if (isOther) this.#ask();
     this.#updateScale();
     this.#redraw();
@@ -199,9 +187,7 @@ export class HeatmapController {
   #ask() {
     if (!this.#size || !this.#subject) return;
     const { parameters, bytesPerElement } = this.#subject;
-    const cells = [this.#size.height, this.#size.width].map((side) =>
-      Math.min(kMostCells, Math.ceil(side * this.#size.ratio)),
-    );
+    const cells = [this.#size.height, this.#size.width].map((side) => Math.min(kMostCells, Math.ceil(side * this.#size.ratio)));
     const scale = this.#limits && { low: this.#limits[0], high: this.#limits[1] };
     const window = this.window;
     this.loader.ask({ parameters, window, cells, scale, bytesPerElement, mostBytes: this.#mostBytes });
@@ -218,9 +204,7 @@ export class HeatmapController {
       image: document.createElement("canvas"),
       scale: null,
     };
-    const wider = this.#layers.find(
-      (old) => old.kind === layer.kind && areaOf(old.grid.window) > areaOf(plane.grid.window),
-    );
+    const wider = this.#layers.find((old) => old.kind === layer.kind && areaOf(old.grid.window) > areaOf(plane.grid.window));
     if (this.#layers.at(-1)?.kind !== layer.kind) this.#values = this.#point = null;
     this.#layers = wider ? [wider, layer] : [layer];
     // The limits of the first picture hold while a person zooms, so that colours can be compared; not those of a first sample.
@@ -244,9 +228,7 @@ export class HeatmapController {
     const cell = this.#cursor && layer && cellAt(layer, ...this.#cursor);
     if (!cell) return null;
     const at = [...cell.rows, ...cell.columns];
-    const known = [this.#values, this.#point].find(
-      (values) => values && areaOf(at) === 1 && contains(values.window, at),
-    );
+    const known = [this.#values, this.#point].find((values) => values && areaOf(at) === 1 && contains(values.window, at));
     if (!known) return cell;
     return { ...cell, value: known.rows[at[0] - known.window[0]][at[2] - known.window[2]], cut: null, isExact: true };
   }

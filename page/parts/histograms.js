@@ -16,8 +16,7 @@ const edgesOf = (low, high, count) => Array.from({ length: count }, (_, i) => lo
 function linearChart({ min, max, histogram }, unit, isLogarithmic) {
   const count = histogram.length;
   const [low, high] = max > min ? [min, max] : [min - 0.5, max + 0.5];
-  const counts =
-    max > min ? histogram : histogram.map((_, i) => (i === count >> 1 ? histogram.reduce((a, b) => a + b, 0) : 0));
+  const counts = max > min ? histogram : histogram.map((_, i) => (i === count >> 1 ? histogram.reduce((a, b) => a + b, 0) : 0));
   const top = counts.indexOf(Math.max(...counts));
   return {
     label: `Histogram from ${formatNumber(min)} to ${formatNumber(max)}; most numbers are from ${intervalText(low, high, count, top)}`,

@@ -70,15 +70,19 @@ function Container({ text, node, isRoot = false }) {
   const label = node.key === undefined ? "everything" : clean(String(node.key));
   return html`<details open=${isOpen} onToggle=${(event) => event.target === event.currentTarget && setIsOpen(event.target.open)}>
     <summary><${Key} name=${node.key} /><span class="muted">${countText(node)}</span></summary>
-    ${isOpen &&
-    html`<ul class="json-children">
+    ${
+      isOpen &&
+      html`<ul class="json-children">
       ${children.map((child) => html`<${Child} key=${child.start} text=${text} node=${child} />`)}
-    </ul>`}
-    ${isOpen &&
-    next !== null &&
-    html`<button type="button" disabled=${isBusy} aria-label=${`Show more of ${shorten(label, 40)}`} onClick=${more}>
+    </ul>`
+    }
+    ${
+      isOpen &&
+      next !== null &&
+      html`<button type="button" disabled=${isBusy} aria-label=${`Show more of ${shorten(label, 40)}`} onClick=${more}>
       Show more (${formatCount(children.length)} of ${formatCount(node.count)})
-    </button>`}
+    </button>`
+    }
     ${error && html`<${Failure} error=${error} />`}
   </details>`;
 }

@@ -83,8 +83,10 @@ export function Experts({ model }) {
   const [isWanted, setIsWanted] = useState(false);
   return html`<section class="panel overview">
     <h2>Experts: layer × expert, RMS</h2>
-    ${isWanted
-      ? html`<${Numbers} path="experts" model=${model} metric=${null} />`
-      : html`<button type="button" onClick=${() => setIsWanted(true)}>Compute from a sample</button>`}
+    ${
+      isWanted
+        ? html`<${Numbers} path="experts" model=${model} metric=${null} />`
+        : html`<button type="button" onClick=${() => setIsWanted(true)}>Compute from a sample</button>`
+    }
   </section>`;
 }

@@ -28,9 +28,11 @@ export default function FilesView({ location, model }) {
       </ul>
     </nav>
     <section class="file" aria-label="Chosen file">
-      ${chosen === undefined
-        ? html`<p class="muted">This model has no texts.</p>`
-        : html`<${File} key=${chosen} model=${model} path=${chosen} />`}
+      ${
+        chosen === undefined
+          ? html`<p class="muted">This model has no texts.</p>`
+          : html`<${File} key=${chosen} model=${model} path=${chosen} />`
+      }
     </section>
   `;
 }

@@ -66,8 +66,7 @@ function Downloads({ downloads }) {
 }
 
 // The settings of the heat map that stay while a person goes from tensor to tensor.
-const linkTo = (index, location) =>
-  link({ view: "tensor", t: index, metric: location.metric, palette: location.palette });
+const linkTo = (index, location) => link({ view: "tensor", t: index, metric: location.metric, palette: location.palette });
 
 function Neighbour({ index, location, name }) {
   if (index === null) return html`<span class="muted">${name}</span>`;

@@ -188,8 +188,9 @@ export default function TensorsView({ location, model }) {
         <${Count} rows=${rows} model=${model} />
       </div>
       ${rows.error && html`<${Failure} error=${rows.error} retry=${rows.retry} />`}
-      ${rows.isReady
-        ? html`<${Table}
+      ${
+        rows.isReady
+          ? html`<${Table}
             label="Tensors"
             columns=${kColumns}
             rows=${rows}
@@ -198,7 +199,8 @@ export default function TensorsView({ location, model }) {
             onOpen=${open}
             mark=${Number(location.row ?? 0)}
           />`
-        : !rows.error && html`<${Loading} />`}
+          : !rows.error && html`<${Loading} />`
+      }
       ${rows.isReady && rows.total === 0 && html`<p class="muted">No tensor has this name.</p>`}
     </section>
   `;
