@@ -130,6 +130,60 @@ class Package(ScriptTestCase):
         self.assertIn("--wheel", done.stderr)
 
 
+class Tidy(ScriptTestCase):
+    def setUp(self):
+        super().setUp()
+        self.tidy = self.script("tidy")
+        self.program(":", "bin", "cmake")
+        self.program('echo "${@: -1}" >>"$LOG"; echo "9 warnings generated." >&2; ! grep -s wrong "${@: -1}"', "bin", "clang-tidy")
+        for name in ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "sources", "tests"):
+            os.mkdir(self.path(name))
+        self.write("base", "a.cc")
+        self.write("tests", "b c.cc")
+
+    def write(self, *names, text=""):
+        with open(self.path(*names), "w") as file:
+            file.write(text)
+
+    def git(self, *argv):
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *argv], cwd=self.home, check=True, timeout=LIMIT_S,
+                       env=self.environment, capture_output=True)
+
+    def examined(self, *argv):
+        """The files that are examined, without findings."""
+        done = self.run_script(self.tidy, *argv)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        return sorted(" ".join(words) for words in self.calls())
+
+    def test_examines_all_files(self):
+        self.assertEqual(self.examined(), ["base/a.cc", "tests/b c.cc"])
+
+    def test_examines_the_named_files(self):
+        self.assertEqual(self.examined("tests/b c.cc"), ["tests/b c.cc"])
+
+    def test_examines_the_files_that_differ_from_the_base(self):
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", "Base")
+        self.assertEqual(self.examined("--changed", "main"), [])
+        self.write("base", "a.cc", text="// changed")
+        self.write("base", "a.h")
+        os.unlink(self.path("tests", "b c.cc"))
+        self.git("add", "--all")
+        self.assertEqual(self.examined("--changed", "main"), ["base/a.cc", "base/a.h"])
+
+    def test_finding_is_printed_and_fails(self):
+        self.write("base", "a.cc", text="this is wrong")
+        done = self.run_script(self.tidy)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "this is wrong\n", ""))
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_unknown_option_prints_the_usage(self):
+        for argv in (["--other"], ["--changed"], ["--help"]):
+            done = self.run_script(self.tidy, *argv)
+            self.assertEqual((done.returncode, done.stderr), (2, "usage: tidy [FILE... | --changed BASE]\n"))
+
+
 class Dependencies(ScriptTestCase):
     """scripts/dependencies on a machine where all packages are installed."""
 
