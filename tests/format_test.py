@@ -19,7 +19,8 @@ CLANG_FORMAT = "14"
 YAPF = "0.32"
 PRETTIER = "prettier@3.6.2"
 
-FOLDERS = ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "packaging", "page", "python", "scripts", "sources", "tests")
+FOLDERS = ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "packaging", "page", "python", "scripts", "sources",
+           "tests")
 OTHERS = re.compile(r"page/vendor/|tests/(?:vendor|fuzz/corpus)/|python/build/")
 WRITES = os.environ.get("FORMAT") == "write"
 FILES_AT_ONCE = 16
@@ -70,7 +71,8 @@ class Format(unittest.TestCase):
     def test_python(self):
         program = self.formatter(["yapf3", "yapf"], YAPF)
         style = ("--style", ".style.yapf")
-        self.assert_formatted(files(".py", ""), (program, *style, "--diff"), (program, *style, "-i"), r"(?m)^--- (.*)\t\(original\)")
+        check, write = (program, *style, "--diff"), (program, *style, "-i")
+        self.assert_formatted(files(".py", ""), check, write, r"(?m)^--- (.*)\t\(original\)")
 
     def test_javascript(self):
         folder = npm_packages.folder_with(PRETTIER)

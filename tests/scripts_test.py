@@ -146,8 +146,8 @@ class Tidy(ScriptTestCase):
             file.write(text)
 
     def git(self, *argv):
-        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *argv], cwd=self.home, check=True, timeout=LIMIT_S,
-                       env=self.environment, capture_output=True)
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *argv], cwd=self.home, check=True,
+                       timeout=LIMIT_S, env=self.environment, capture_output=True)
 
     def examined(self, *argv):
         """The files that are examined, without findings."""
