@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -134,7 +135,7 @@ class CheckCommit(unittest.TestCase):
     def test_machine_without_git_passes(self):
         programs = self.home.parent / "bin"
         programs.mkdir()
-        (programs / "python3").symlink_to(shutil.which("python3"))
+        (programs / "python3").symlink_to(sys.executable)
         done = self.check(self.base, PATH=str(programs))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, "^check-commit: not checked: .*'git'\n$")
