@@ -23,7 +23,8 @@ Result<void> each_text(const Source& source, const Message& message, uint32_t ta
 }  // namespace
 
 Later<Strings> strings_of(SourcePtr source, Message message, const StringsField& field, BudgetPtr budget) {
-  return Later<Strings>([source = std::move(source), message = std::move(message), field, budget = std::move(budget)]() -> Result<Strings> {
+  return Later<Strings>([source = std::move(source), message = std::move(message), field,
+                         budget = std::move(budget)]() -> Result<Strings> {
     Charges charges(*budget);
     TRY_VOID(charges.charge(Cost::value, field.count));
     TRY_VOID(charges.charge(Cost::kept, 3 * field.bytes));  // U+FFFD takes three bytes
