@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
 FOREIGN = {
-    "CHANGELOG.md": {"--arch", "--preset", "--release", "--user", "--wheel"},
+    "CHANGELOG.md": {"--arch", "--mount", "--preset", "--release", "--user", "--wheel"},
     "README.md": {"--arch", "--install", "--wheel"},
     "docs/kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"},
     "docs/python.md": {"--wheel"},

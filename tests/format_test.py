@@ -16,8 +16,10 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import npm_packages  # noqa: E402
 
 CLANG_FORMAT = "14"
-YAPF = "0.32"
+AUTOPEP8 = "2.0"
 PRETTIER = "prettier@3.6.2"
+# Rules of pycodestyle on indents of tables, operators at line ends and in columns, and long lines, which words_test finds.
+NOT_OF_PYTHON = ("E121", "E123", "E126", "E226", "E24", "E501", "E731", "W503", "W504", "W6")
 
 FOLDERS = ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "packaging", "page", "python", "scripts", "sources",
            "tests")
@@ -45,7 +47,7 @@ class Format(unittest.TestCase):
         """The program, under the first of these names that exists. Skips the test if it has another version."""
         found = "none"
         for name in filter(shutil.which, names):
-            found = re.search(r"\d+(?:\.\d+)*", run(name, "--version").stdout)[0]
+            found = re.search(r"\d+(?:\.\d+)+", run(name, "--version").stdout)[0]
             if f"{found}.".startswith(f"{version}."):
                 return name
         reason = f"not tested: {names[-1]} {version} is needed, found: {found}"
@@ -69,10 +71,9 @@ class Format(unittest.TestCase):
         self.assert_formatted(files(".cc", ".h"), check, write, r"(?m)^([^:\n]+):\d+:\d+: error: code should be clang-formatted")
 
     def test_python(self):
-        program = self.formatter(["yapf3", "yapf"], YAPF)
-        style = ("--style", ".style.yapf")
-        check, write = (program, *style, "--diff"), (program, *style, "-i")
-        self.assert_formatted(files(".py", ""), check, write, r"(?m)^--- (.*)\t\(original\)")
+        program = self.formatter(["autopep8"], AUTOPEP8)
+        style = (program, "--max-line-length", "132", "--ignore", ",".join(NOT_OF_PYTHON))
+        self.assert_formatted(files(".py", ""), (*style, "--diff", "--exit-code"), (*style, "-i"), r"(?m)^--- original/(\S+)")
 
     def test_javascript(self):
         folder = npm_packages.folder_with(PRETTIER)

@@ -116,12 +116,9 @@ def linked(names):
 def external_zeros(count):
     """Tensors in a file of zeros beside the model, in a zip."""
     tensors = [tensor(f"w{i}", (SEGMENT,), buffer=0, s10=("I", i + 1)) for i in range(count)]
-    return zip_of(
-        {
-            "m.tflite": lambda: file_bytes([graph(tensors)], s8=[{0: "w.bin"}], s9=
-                                           [{0: ("I", i + 1), 1: ("I", 0), 2: ("Q", i * SEGMENT), 3: ("Q", SEGMENT)}
-                                            for i in range(count)]), "w.bin": lambda: b"w"
-        }, {"w.bin": count * SEGMENT})
+    places = [{0: ("I", i + 1), 1: ("I", 0), 2: ("Q", i * SEGMENT), 3: ("Q", SEGMENT)} for i in range(count)]
+    return zip_of({"m.tflite": lambda: file_bytes([graph(tensors)], s8=[{0: "w.bin"}], s9=places), "w.bin": lambda: b"w"},
+                  {"w.bin": count * SEGMENT})
 
 
 MANY = 50_000

@@ -45,6 +45,7 @@ def tar_gz_of(member, make, zeros):
                    struct.pack("<II", zlib.crc32(end, crc), (512 + size + len(end)) & 0xFFFFFFFF))
     return build
 
+
 def list_behind_all(data, slot):
     """The bytes of a FlatBuffer whose root has a list in this slot: its 64 Mi elements begin behind all bytes."""
     data = bytearray(data)

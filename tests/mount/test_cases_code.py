@@ -132,7 +132,7 @@ def graph(*ops):
 def saved_model(metadata=None, functions=(), ops=("NoOp",)):
     """A directory of a SavedModel, with the configurations of its Keras objects."""
     library = b"".join(protobuf.data(1, protobuf.data(1, protobuf.data(1, "f")) + protobuf.data(3, protobuf.data(1, "n") +
-                                                                                              protobuf.data(2, op)))
+                                                                                                protobuf.data(2, op)))
                        for op in functions)
     nodes = b"".join(tensorflow_node(f"n{i}", op) for i, op in enumerate(ops))
     graph_def = nodes + (protobuf.data(2, library) if library else b"")

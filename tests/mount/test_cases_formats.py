@@ -476,7 +476,7 @@ def pieces(*ranks, opened="", without=(), of=1):
                 count = shape[0] * (shape[1] if len(shape) > 1 else 1)
                 data.append(Tensor(name, "float32", shape, struct.pack(f"<{count}f", *range(first, first + count))))
             files[PIECE(rank, 1, of)] = written(tmp, containers.write_safetensors, data,
-                                               {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(places)})
+                                                {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(places)})
         return os.path.join(folder(tmp, files), opened)
     return build
 

@@ -404,6 +404,7 @@ GgufCaches = table("GgufCaches", (
     info("no-chunks", llama4(sliding_window=0), kv_cache__bytes_at_context=1024 << 20),
 ))
 
+
 def unknown_type(tmp):
     containers.DTYPES["unknown"] = containers.DType("F5_E9")
     WIDTHS["unknown"] = 1

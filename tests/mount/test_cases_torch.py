@@ -174,7 +174,7 @@ def package(scripted=False, damaged=False):
             if scripted:
                 attributes = pickles.dictionary([("bias", pickles.tensor(pickles.storage("Float", "0.storage", 6), (6,)))])
                 archive.add("tts/.data/ts_code/0/data.pkl", pickles.pickle(pickles.function("__torch__", "M") + b")\x81" +
-                                                                          attributes + b"b"))
+                                                                           attributes + b"b"))
                 archive.add("tts/.data/ts_code/0/constants.pkl", pickles.pickle(b")"))
                 archive.add("tts/.data/ts_code/code/__torch__.py", b"")
             if not damaged:

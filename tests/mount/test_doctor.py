@@ -53,6 +53,7 @@ class WorkingMachine(Case, MountTestCase):
         self.assertIn("\x1b[32mok\x1b[0m", coloured)
         lines = run("doctor").stdout.splitlines()
         self.assertEqual({line.count("\t") for line in lines}, {3})
+
         def without_mounts(names):  # of other tests, which come and go
             return [name for name in names if not name.startswith(("tiers of ", "requests of "))]
         self.assertEqual(without_mounts(line.split("\t")[0] for line in lines), without_mounts(self.examine()))

@@ -170,8 +170,7 @@ class Files(ExportTestCase):
             found = self.tensors_of(self.out(form))
             self.assertEqual({name: found[name] for name in values},
                              {"w": ("float32", [2, 2], values["w"]), "e": ("float32", [2], values["e"])})
-            self.export("--to", form, "--tensors", "e", source, self.out("one"), stderr=
-                        "weightfs: 1 tensor of float8_e4m3fn is written as float32: NumPy has no such type\n")
+            self.export("--to", form, "--tensors", "e", source, self.out("one"), stderr="weightfs: 1 tensor of float8_e4m3fn is written as float32: NumPy has no such type\n")
             self.assertEqual(self.tensors_of(self.out("one")), {"e": found["e"]})
             shutil.rmtree(self.out("one")) if form == "npy" else os.remove(self.out("one"))
         counts = [json.loads(run("info", "--json", path).stdout)["summary"]["parameters"]
@@ -251,8 +250,7 @@ class Files(ExportTestCase):
             self.assertIn("metadata/long.json", tar.getnames())
         many = self.sample("n.gguf", format="gguf", metadata={f"k{i}": i for i in range(12)})
         self.export(
-            many, self.out("n.safetensors"), stderr=
-            "weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
+            many, self.out("n.safetensors"), stderr="weightfs: safetensors holds strings only: 12 of 12 keys are left out: k0, k1, k2, k3, k4, k5, k6, k7, k8, k9, …\n")
         self.export(self.sample(metadata={"k": "v"}), self.out("again.safetensors"))
 
     def cut_sample(self, name="cut.safetensors", tensors=None, missing=1):
@@ -295,7 +293,7 @@ class Files(ExportTestCase):
             ([long], ("--skip-unsupported",), none + reason + "; nothing was written; use --to dir"),
             ([small, byte], (), some + type_reason + "; use --dtype float32 or --skip-unsupported"),
             ([byte], ("--skip-unsupported",), none + type_reason + "; nothing was written; use --dtype float32"),
-            ([byte, long], (), none + type_reason + ", …; nothing was written; use --dtype float32 with --skip-unsupported")):
+                ([byte, long], (), none + type_reason + ", …; nothing was written; use --dtype float32 with --skip-unsupported")):
             self.export(*options, self.sample(tensors=tensors), self.out("m.gguf"), status=4, stderr=f"weightfs: {message}\n")
         self.assertEqual(self.listing(), [])
         self.export("--to", "dir", self.sample(tensors=[long]), self.out("dir"))
@@ -388,8 +386,7 @@ class Formats(ExportTestCase):
     # semantics 26.9
     def test_unknown_suffix_is_refused_with_the_formats(self):
         self.export(
-            self.sample(), self.out("m.bin"), status=2, stderr=
-            f"weightfs: {self.out('m.bin')}: name the format of the output with --to: safetensors (.safetensors), gguf (.gguf), "
+            self.sample(), self.out("m.bin"), status=2, stderr=f"weightfs: {self.out('m.bin')}: name the format of the output with --to: safetensors (.safetensors), gguf (.gguf), "
             "npz (.npz), npy (a directory), dir (a directory), tar (.tar) (see weightfs export --help)\n")
         self.assertEqual(self.listing(), [])
 

@@ -279,7 +279,6 @@ class Commands(HubTestCase):
         self.assertIn('"source": "hf://org/demo"', self.status(point))
         self.assertIn("hf://org/demo", run("mounts").stdout)
 
-
     def test_fstab_names_a_repository(self):
         _, written = self.publish()
         os.symlink(WEIGHTFS, self.path("mount.weightfs"))
@@ -505,6 +504,7 @@ class LocalCache(HubTestCase):
 
     def test_changed_file_is_not_served(self):
         snapshot = self.cached()
+
         def change(path):
             blob = self.blob_of(snapshot, path)
             content = self.read(blob)

@@ -335,7 +335,6 @@ class WithoutInotify(LivingTestCase):
         until(lambda: self.has(5, mnt, "a.safetensors"), "it is not replaced")
         self.unmount(mnt)
 
-
     @only_root_mounts
     def test_source_that_hangs_does_not_prevent_unmounting(self):
         if not shutil.which("bindfs"):

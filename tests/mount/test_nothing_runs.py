@@ -231,7 +231,7 @@ class HostileModels(TracedTestCase):
                  b"\xAD../../outside" + flax.array())
         self.put("ggml-m.bin", flax.whisper(flax.tensor(b"w", (4,), GOOD) + flax.tensor(b"../../outside/secret.bin")))
         self.put("m.ptd", executorch.ptd([executorch.segment(0, 4)], [executorch.named("w", executorch.layout((4,))),
-                                                                     executorch.named(self.outside[0])], GOOD))
+                                                                      executorch.named(self.outside[0])], GOOD))
 
     def put_companions(self):
         """Models of two files, with links that lead outside."""

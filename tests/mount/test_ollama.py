@@ -499,7 +499,7 @@ class ExternalStores(StoreTestCase):
 
     def test_blob_is_found_in_blob_dir(self):
         for i, name in enumerate(
-            (stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
+                (stores.sha256(self.FAR), "sha256-" + stores.sha256(self.FAR), "blobs/sha256/" + stores.sha256(self.FAR))):
             with self.subTest(name=name):
                 folder = self.path(f"blobs{i}")
                 self.store.put(os.path.join(folder, name), self.FAR)

@@ -202,6 +202,7 @@ class Directories(OneModelTestCase):
 
 class CachedRepository(OneModelTestCase):
     """The names of the blobs in a cache of huggingface_hub are digests of their content."""
+
     def setUp(self):
         super().setUp()
         self.files = {"config.json": CONFIG, "model.safetensors": self.weights("a"), "sub/vocab.txt": b"vocabulary"}
@@ -295,6 +296,7 @@ class CachedRepository(OneModelTestCase):
 
 class SameEverywhere(OneModelTestCase):
     """A directory is the same model wherever it is."""
+
     def sources(self, files):
         yield "disk", self.directory(files)
         yield "cache", self.cache(files)

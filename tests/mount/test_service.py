@@ -54,18 +54,18 @@ class Configs(TestCase):
     def test_errors_name_the_line(self):
         start = "SOURCE=/m\nMOUNTPOINT=/w\n"
         for text, place, message in ((start + "MOUNTPONT=/x\n", 3, 'unknown setting "MOUNTPONT"; did you mean MOUNTPOINT?'),
-                                  (start + "# x\n\\\n", 4, "is not KEY=VALUE"),
-                                  (start + "nonsense\n", 3, '"nonsense" is not KEY=VALUE'),
-                                  (start + "MOUNTPOINT=/y\n", 3, "second MOUNTPOINT"),
-                                  (start + "AUTOMOUNT=perhaps\n", 3, "yes or no"),
-                                  (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
-                                  (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
-                                  ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "is not an absolute path or a model name"),
-                                  ("SOURCE=with:colon/model\n", 1, "is not an absolute path or a model name"),
-                                  ("SOURCE=\n", 1, "is not an absolute path"),
-                                  ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),
-                                  ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "is not a permitted mount point")):
+                                     (start + "# x\n\\\n", 4, "is not KEY=VALUE"),
+                                     (start + "nonsense\n", 3, '"nonsense" is not KEY=VALUE'),
+                                     (start + "MOUNTPOINT=/y\n", 3, "second MOUNTPOINT"),
+                                     (start + "AUTOMOUNT=perhaps\n", 3, "yes or no"),
+                                     (start + "AUTOMOUNT_IDLE=-1\n", 3, "a number of seconds"),
+                                     (start + "SOURCE='x\n", 3, "the quote ' is not closed"),
+                                     ("SOURCE=/a\\\nb\nSOURCE=models\n", 3, "is not an absolute path or a model name"),
+                                     ("SOURCE=with:colon/model\n", 1, "is not an absolute path or a model name"),
+                                     ("SOURCE=\n", 1, "is not an absolute path"),
+                                     ("SOURCE=/m\n\nMOUNTPOINT=weights\n", 3, "is not an absolute path"),
+                                     ("SOURCE=/m\nMOUNTPOINT=/\n", 2, "is not a permitted mount point"),
+                                     ("SOURCE=/m\nMOUNTPOINT=/a/../b\n", 2, "is not a permitted mount point")):
             error = self.refused(text)
             self.assertTrue(error.startswith(f"{place}: "), (text, error))
             self.assertIn(message, error)
@@ -162,6 +162,7 @@ class Notifications(ServiceTestCase):
         beat = self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1")
         self.manager.wait_for(lambda notification: notification.get("WATCHDOG") == "1", beat + 1)
         # A thread that waits for the mount must not keep it open: when the other threads die, the mount ends, and then this thread.
+
         def without_the_mount():
             return [task for task in glob.glob(f"/proc/{process.pid}/task/*")
                     if not any(os.path.realpath(descriptor) == "/dev/fuse" for descriptor in glob.glob(f"{task}/fd/*"))]
@@ -236,7 +237,7 @@ class Notifications(ServiceTestCase):
 
     def test_invalid_config_is_a_one_line_error(self):
         for more, status, message in (({"SOURCE": "/absent"}, 3, "/absent"), ({"OPTIONS": "nonsense"}, 2, "unknown mount option"),
-                                   ({"MOUNTPOINT": self.path("a.conf")}, 6, "not a directory")):
+                                      ({"MOUNTPOINT": self.path("a.conf")}, 6, "not a directory")):
             done = subprocess.run([WEIGHTFS, "service", "serve", self.config(**more)], env=self.environment(), capture_output=True,
                                   text=True, timeout=LIMIT_S)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (status, 1), done.stderr)
@@ -655,7 +656,7 @@ class Generator(TestCase):
     def test_invalid_config_is_skipped_with_a_message(self):
         good = "SOURCE=/m\nAUTOMOUNT=yes\nMOUNTPOINT="
         message = self.generate(a="nonsense", good=good + "/w", **{"white space": good + "/v"}, long=good + "/" + "x" * 250,
-                             control=good + "/a\tb", end=good + r"'/a\'")
+                                control=good + "/a\tb", end=good + r"'/a\'")
         self.assertEqual(len(message.splitlines()), 5, message)
         self.assertIn("a.conf:1: ", message)
         self.assertIn("white space.conf: invalid service name", message)

@@ -103,7 +103,7 @@ class Mount8(MountTestCase):
         self.sample()
         os.mkdir(self.path("mnt"))
         self.run_script("mount -a; mountpoint -q mnt; mount -a; umount -a -t fuse.weightfs; ! mountpoint -q mnt",
-                    fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
+                        fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs defaults,_netdev 0 0\n")
 
     def prepare_mount_by_nobody(self):
         """A model, and a mount point of the user nobody."""
@@ -120,7 +120,7 @@ class Mount8(MountTestCase):
         shown = self.run_script("""export WEIGHTFS_CACHE=$TMP/none
                             as_nobody mount mnt; as_nobody ls mnt/tensors; ls mnt 2>/dev/null || echo root is kept out
                             findmnt -n -o OPTIONS mnt; as_nobody umount mnt; ! mountpoint -q mnt""",
-                            fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs noauto,user 0 0\n")
+                                fstab=f"{self.tmp}/model.safetensors {self.tmp}/mnt weightfs noauto,user 0 0\n")
         self.assertIn("bias\n", shown)
         self.assertIn("root is kept out\n", shown)
         self.assertIn(f"user_id={NOBODY.pw_uid}", shown)

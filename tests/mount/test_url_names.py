@@ -117,7 +117,6 @@ class Tags(UrlNamesTestCase):
                 for tensor in (3, 1, 0):
                     self.assert_readable(point, tensor)
 
-
     def test_blocks_are_used_again_with_and_without_quotes(self):
         self.assert_readable(self.mount(self.quoting(False), at="one"))
         self.web.received.clear()

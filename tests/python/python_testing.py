@@ -51,7 +51,6 @@ class PythonTestCase(TestCase):
         fsspec.register_implementation("weightfs", "weightfs.fsspec_filesystem.WeightfsFileSystem", clobber=True)
         filesystem = fsspec.get_filesystem_class("weightfs")
 
-
         def forget():
             filesystem.clear_instance_cache()
             gc.collect()  # tracebacks of libraries keep open files in cycles

@@ -16,7 +16,7 @@ NEEDS_PACKAGE = "builds packages, or images of containers"
 NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8,192 pixels", "page_test": "needs Node",
              "package_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
              "test_real_servers": "starts registries and object stores", "test_memory": "takes a minute",
-             "test_systemd": "starts systemd in a container", "format_test": "a formatter of Python takes a minute"}
+             "test_systemd": "starts systemd in a container"}
 
 # Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")

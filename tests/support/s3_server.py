@@ -134,7 +134,7 @@ class S3Server:
         if names != sorted(names) or not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             raise Refused(403, "AccessDenied", "There were headers present in the request which were not signed")
         if self.token is not None and (headers.get("x-amz-security-token") != self.token or
-                                             "x-amz-security-token" not in names):
+                                       "x-amz-security-token" not in names):
             raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
         when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
         if day != date[:8] or abs((self.clock() - when).total_seconds()) > 15 * 60:
