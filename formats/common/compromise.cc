@@ -252,7 +252,7 @@ const std::map<std::string, Attempt>& attempts_at_processes() {
       {"personality", [](const std::string&) { return ::personality(ADDR_NO_RANDOMIZE) >= 0; }},
       {"namespace", [](const std::string&) { return ::unshare(CLONE_NEWUSER) == 0; }},
       {"join-namespace", [](const std::string& pid) { return ::setns(std::stoi(pid), 0) == 0; }},
-      {"priority", [](const std::string&) { return ::setpriority(PRIO_PROCESS, 0, -1) == 0; }},
+      {"priority", [](const std::string&) { return ::setpriority(PRIO_PROCESS, 0, -20) == 0; }},
       {"limits-of",
        [](const std::string& pid) {
          rlimit limits{};
