@@ -123,6 +123,8 @@ class Server:
         return f"{self.address}:{self.port}"
 
     def start(self, argv, pass_fds=(), stdout=None, **environment):
+        if path_of(self.program) is None:
+            raise unittest.SkipTest(f"needs {self.program} (see scripts/dependencies)")
         own = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "XDG_CONFIG_HOME": self.folder, "XDG_DATA_HOME": self.folder}
         with open(self.problems, "ab") as problems, open(stdout or os.devnull, "ab") as out, self.on:
             self.process = subprocess.Popen([path_of(self.program), *argv], stdin=subprocess.DEVNULL, stdout=out,
