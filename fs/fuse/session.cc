@@ -329,7 +329,7 @@ Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionP
   s.start(session.get());
   std::signal(SIGPIPE, SIG_IGN);  // standard error may be a closed pipe
   int ended = 0;
-  bool never_answered = false;
+  bool never_answered = false, was_detached = false;
   try {
     const MountMonitor monitor(s, params, session.get());
     ended = serve_requests(session.get(), worker_limits(s));
@@ -337,7 +337,8 @@ Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionP
     if (ended == kNoThread) {
       end_connection(session.get(), params);
     } else {
-      if (unmounted_by_callback(session.get(), params) || monitor.is_replaced()) release_device(session.get());
+      was_detached = monitor.is_replaced();
+      if (unmounted_by_callback(session.get(), params) || was_detached) release_device(session.get());
       fuse_session_unmount(session.get());
     }
     never_answered = monitor.never_answered();
@@ -348,7 +349,8 @@ Result<void> serve(Forest& forest, RequestStatistics& statistics, const SessionP
     unmount(session.get(), params);
     return failure(Code::io, "cannot start a thread: process limit reached");
   }
-  if (ended < 0) return failure(io_error(params.mountpoint, -ended));
+  // After `umount -l` the last reader ends the connection, and a thread that receives meanwhile gets an error.
+  if (ended < 0 && !(ended == -ECONNABORTED && was_detached)) return failure(io_error(params.mountpoint, -ended));
   if (never_answered) return failure(Code::io, fmt::format("{}: the mount is not responding", params.mountpoint));
   return {};
 }

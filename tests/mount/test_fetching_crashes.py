@@ -548,14 +548,15 @@ class Shutdown(HostileTestCase):
         readers = [self.start_reader(self.far(point)) for _ in range(3)]
         self.assertTrue(begun.wait(LIMIT_S))
         end(process, point)
-        self.assertEqual(process.wait(20), 0)
+        status, log = process.wait(20), process.stderr.read()
+        self.assertEqual(status, 0, log)
         self.assertFalse(is_mounted(point))
         for reader in readers:
             got, error = self.result_of(reader)
             self.assertEqual(got, b"")
             self.assertIsNotNone(error)
         self.assertFalse(os.path.exists(point), "the server removes a mount point that it created")
-        self.assertLessEqual(len(process.stderr.read().splitlines()), 2)
+        self.assertLessEqual(len(log.splitlines()), 2)
         self.assert_cached(parts=len(partial_downloads.in_cache(self.cache())))
 
     def test_signals_end_the_mount_during_a_download(self):
