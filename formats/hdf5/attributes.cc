@@ -179,8 +179,10 @@ Result<std::vector<std::string>> texts_of(GlobalHeap& heap, const Type& type, co
   if (size == 0) return texts;
   const uint64_t step = std::max<uint64_t>(kStep / size, 1) * size;
   for (uint64_t at = 0; at < bytes.size(); at += step) {
-    const std::string block = TRY(read_text(bytes, at, std::min(step, bytes.size() - at)));
-    TRY_VOID(heap.metadata().charge(Cost::input, block.size()));
+    const uint64_t length = std::min(step, bytes.size() - at);
+    TRY_VOID(heap.metadata().charge(Cost::input, length));
+    if (size > kStep) TRY_VOID(heap.metadata().charge(Cost::kept, size));  // chunks that are not stored can be that long
+    const std::string block = TRY(read_text(bytes, at, length));
     for (uint64_t i = 0; i < block.size(); i += size) {
       texts.push_back(to_utf8(TRY(text_element(heap, type, std::string_view(block).substr(i, size)))));
       TRY_VOID(heap.metadata().charge(Cost::value));
