@@ -13,6 +13,7 @@
 
 #include "cli/console/terminal.h"
 #include "cli/mount_helper.h"
+#include "cli/process/name_service.h"
 #include "cli/process/secrets.h"
 #include "cli/service/generator.h"
 #include "cli/service/inherited.h"
@@ -85,6 +86,7 @@ int run(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   using namespace weightfs;
   hide_memory();
+  configure_name_service();
   // A closed pipe ends `weightfs cat` like cat, even if the parent ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
   // A file size limit is a write error of the cache, not a reason to be killed.

@@ -1,6 +1,7 @@
 """Builds the wheel of the Python module, for pip (PEP 517) and for scripts/package. Needs only the standard library.
 
-The environment variable WEIGHTFS_PROGRAM names a program that the wheel includes; then it is for this machine's kind only.
+The environment variable WEIGHTFS_PROGRAM names a program that the wheel includes, one static file, and WEIGHTFS_MACHINE its machine
+(x86_64 or aarch64; default: this one). Such a wheel is for any Linux of that machine: its tags name both C libraries.
 SOURCE_DATE_EPOCH is the time of all files, so that the same sources give the same wheel.
 """
 import base64
@@ -19,6 +20,9 @@ else:
     import tomli as tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Of the oldest systems that pip installs on; a static file needs neither C library (PEP 600, PEP 656).
+PLATFORMS = ("manylinux_2_17_{0}", "manylinux2014_{0}", "musllinux_1_1_{0}")
+PROGRAM = "{name}-{version}.data/scripts/weightfs"
 FIRST_TIME = 315532800  # 1980-01-01, the first time that a zip can store
 
 
@@ -52,14 +56,18 @@ def module_files():
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Writes the wheel, and returns its name."""
     about, program = project(), os.environ.get("WEIGHTFS_PROGRAM")
-    tag = f"py3-none-linux_{platform.machine()}" if program else "py3-none-any"
+    machine = os.environ.get("WEIGHTFS_MACHINE", platform.machine())
+    platforms = [each.format(machine) for each in PLATFORMS] if program else ["any"]
+    tag = f"py3-none-{'.'.join(platforms)}"
     folder = f"{about['name']}-{about['version']}.dist-info"
     files = list(module_files())
     if program:
-        files.append(("weightfs/bin/weightfs", pathlib.Path(program).read_bytes()))
+        # pip installs it beside its own commands, so that `weightfs` starts without Python.
+        files.append((PROGRAM.format(**about), pathlib.Path(program).read_bytes()))
     is_pure = "false" if program else "true"
+    tags = "".join(f"Tag: py3-none-{each}\n" for each in platforms)
     files += [(f"{folder}/METADATA", metadata(about).encode()), (f"{folder}/entry_points.txt", entry_points(about).encode()),
-              (f"{folder}/WHEEL", f"Wheel-Version: 1.0\nGenerator: weightfs\nRoot-Is-Purelib: {is_pure}\nTag: {tag}\n".encode())]
+              (f"{folder}/WHEEL", f"Wheel-Version: 1.0\nGenerator: weightfs\nRoot-Is-Purelib: {is_pure}\n{tags}".encode())]
     record = "".join(f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
                      for path, data in files)
     files.append((f"{folder}/RECORD", f"{record}{folder}/RECORD,,\n".encode()))
@@ -68,7 +76,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files:
             member = zipfile.ZipInfo(path, changed)
-            member.external_attr = (0o100755 if path.endswith("/bin/weightfs") else 0o100644) << 16
+            member.external_attr = (0o100755 if path.endswith("/scripts/weightfs") else 0o100644) << 16
             member.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(member, data)
     return name

@@ -115,14 +115,20 @@ class Package(ScriptTestCase):
         shutil.copytree(os.path.join(os.path.dirname(HERE), "python"), self.path("python"))
         shutil.copy(os.path.join(os.path.dirname(HERE), "CMakeLists.txt"), self.home)
         package = self.script("package")
-        self.program('mkdir -p build/release && echo program >build/release/weightfs', "scripts", "build")
-        self.program('cp "$3" "$2"', "bin", "strip")
+        os.mkdir(self.path("packaging"))
+        self.program("mkdir build", "scripts", "build")
+        folder = "build/portable/portable/weightfs-1-linux-x86_64"
+        self.program(f'mkdir -p {folder} && echo program >{folder}/weightfs && echo {folder}.tar.xz', "packaging", "portable")
         done = self.run_script(package, "--wheel")
         self.assertEqual(done.returncode, 0, done.stderr)
         with zipfile.ZipFile(self.path(done.stdout.strip())) as wheel:
-            program = wheel.getinfo("weightfs/bin/weightfs")
+            program = wheel.getinfo(next(name for name in wheel.namelist() if name.endswith(".data/scripts/weightfs")))
             self.assertEqual((wheel.read(program), program.external_attr >> 16 & 0o777), (b"program\n", 0o755))
             self.assertIn("weightfs/__init__.py", wheel.namelist())
+            info = wheel.read(next(name for name in wheel.namelist() if name.endswith(".dist-info/WHEEL"))).decode()
+        tags = [f"py3-none-{each}_x86_64" for each in ("manylinux_2_17", "manylinux2014", "musllinux_1_1")]
+        self.assertEqual([line[5:] for line in info.splitlines() if line.startswith("Tag: ")], tags)
+        self.assertTrue(done.stdout.strip().endswith("-py3-none-" + ".".join(each[9:] for each in tags) + ".whl"))
 
     def test_unknown_option_prints_the_usage(self):
         done = self.run_script(self.script("package"), "--other")

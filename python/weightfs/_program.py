@@ -1,6 +1,7 @@
 """Finds and runs the program `weightfs`."""
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -21,13 +22,27 @@ RESERVED = frozenset(("access_log", "allow_origin", "blocks", "duplicates", "fol
                       "version"))
 
 
+def installed_program() -> Optional[str]:
+    """The program that pip installed with this module from a wheel that has it; None if there is none."""
+    try:
+        files = importlib.metadata.files("weightfs") or ()
+    except importlib.metadata.PackageNotFoundError:
+        files = ()
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    scripts = [str(file.locate()) for file in files if file.name == "weightfs" and file.parent.name == "bin"]
+    # pip install --target moves it, but does not say so.
+    for path in (*scripts, os.path.join(folder, "bin", "weightfs")):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.normpath(path)
+    return None
+
+
 def find_program() -> str:
     """The path of the program: $WEIGHTFS, else that of the wheel, else the first on $PATH."""
     named = os.environ.get("WEIGHTFS")
     if named:
         return named
-    bundled = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "weightfs")
-    found = bundled if os.access(bundled, os.X_OK) else shutil.which("weightfs")
+    found = installed_program() or shutil.which("weightfs")
     if found is None:
         raise Error("the program weightfs was not found; install it, or name it in the environment variable WEIGHTFS")
     return found
