@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Of the oldest systems that pip installs on; a static file needs neither C library (PEP 600, PEP 656).
+# pip installs it on the oldest systems with these: a static file needs neither C library (PEP 600, PEP 656).
 PLATFORMS = ("manylinux_2_17_{0}", "manylinux2014_{0}", "musllinux_1_1_{0}")
 PROGRAM = "{name}-{version}.data/scripts/weightfs"
 FIRST_TIME = 315532800  # 1980-01-01, the first time that a zip can store

@@ -73,7 +73,7 @@ THIRD_PARTY = {
     "rten_bfbs_generated.h": r"formats/rten/schema\.cc",
     "curl/": r"cache/http/(exchange|url)\.cc",
     "fuse": r"fs/fuse/interrupts\.h",
-    "systemd/": r"cli/service/notify\.cc",
+    "nss.h": r"cli/process/name_service\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",
     "cairo": r"cli/plot/cairo\.cc",
     "Eigen/": r"numbers/factors\.cc",

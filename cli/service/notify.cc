@@ -81,7 +81,7 @@ int passed_count() {
   return std::max(count, 0);
 }
 
-// The same, for one caller: children do not get the variables.
+// Returns the same count, to one caller: children do not get the variables.
 int take_passed() {
   const int count = passed_count();
   for (const char* const name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) ::unsetenv(name);

@@ -1,6 +1,6 @@
 // The protocol with the service manager: notifications (sd_notify(3), section "Well-known assignments") and stored
-// descriptors (sd_pid_notify_with_fds(3), sd_listen_fds(3)). Not by libsystemd, which loads four other libraries. Without
-// a service manager notifications do nothing.
+// descriptors (sd_pid_notify_with_fds(3), sd_listen_fds(3)). Not by libsystemd, which loads four other libraries.
+// Without a service manager notifications do nothing.
 #pragma once
 
 #include <chrono>

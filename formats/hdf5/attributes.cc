@@ -181,7 +181,8 @@ Result<std::vector<std::string>> texts_of(GlobalHeap& heap, const Type& type, co
   for (uint64_t at = 0; at < bytes.size(); at += step) {
     const uint64_t length = std::min(step, bytes.size() - at);
     TRY_VOID(heap.metadata().charge(Cost::input, length));
-    if (size > kStep) TRY_VOID(heap.metadata().charge(Cost::kept, size));  // chunks that are not stored can be that long
+    if (size > kStep)
+      TRY_VOID(heap.metadata().charge(Cost::kept, size));  // chunks that are not stored can be that long
     const std::string block = TRY(read_text(bytes, at, length));
     for (uint64_t i = 0; i < block.size(); i += size) {
       texts.push_back(to_utf8(TRY(text_element(heap, type, std::string_view(block).substr(i, size)))));
