@@ -16,6 +16,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/certificates.h"
 #include "cache/count_scope.h"
 #include "cache/http/proxy.h"
 
@@ -77,21 +78,15 @@ std::string human_time(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
 }
 
-// The setting of the user that names trusted authorities: "SSL_CERT_FILE=/x"; empty for those of the system.
-std::string certificate_setting(std::initializer_list<const char*> names) {
-  for (const char* const name : names)
-    if (const std::string value = environment(name); !value.empty()) return fmt::format("{}={}", name, value);
-  return {};
-}
-
 std::string text_about_certificate(const std::string& detail, bool insecure) {
   std::string text = "certificate not accepted: " + detail;
   const bool is_unknown = detail.find("issuer") != detail.npos || detail.find("self") != detail.npos ||
                           detail.find("first certificate") != detail.npos;
-  const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
+  const Certificates trusted = Certificates::find();
+  if (trusted.empty()) return kNoCertificates;
   if (is_unknown)
-    text += setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"
-                            : fmt::format("; its authority is not in {}", setting);
+    text += trusted.setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"
+                                    : fmt::format("; its authority is not in {}", trusted.setting);
   if (insecure) text += "; --insecure permits http://, but does not skip the check of certificates";
   return text;
 }
@@ -289,10 +284,15 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
   set(CURLOPT_PROXY, proxy_.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
-  // Certificates to trust instead of the system's, like curl(1).
-  const std::string file = environment({"CURL_CA_BUNDLE", "SSL_CERT_FILE"});
-  if (!file.empty()) set(CURLOPT_CAINFO, file.c_str());
-  if (const std::string folder = environment("SSL_CERT_DIR"); !folder.empty()) set(CURLOPT_CAPATH, folder.c_str());
+  if (url_.scheme == "https" || proxy_.starts_with("https:")) {
+    const Certificates trusted = Certificates::find();
+    const char* const file = trusted.file.empty() ? nullptr : trusted.file.c_str();
+    const char* const directory = trusted.directory.empty() ? nullptr : trusted.directory.c_str();
+    set(CURLOPT_CAINFO, file);
+    set(CURLOPT_CAPATH, directory);
+    set(CURLOPT_PROXY_CAINFO, file);
+    set(CURLOPT_PROXY_CAPATH, directory);
+  }
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);
@@ -419,9 +419,10 @@ Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& de
   if (code == CURLE_PEER_FAILED_VERIFICATION)
     return error(Code::unreachable, text_about_certificate(detail, request_.options.insecure));
   if (code == CURLE_SSL_CACERT_BADFILE) {
-    const std::string setting = certificate_setting({"CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
-    return error(Code::unreachable,
-                 setting.empty() ? detail : fmt::format("{}: no certificates can be read from it", setting));
+    const Certificates trusted = Certificates::find();
+    if (trusted.empty()) return error(Code::unreachable, kNoCertificates);
+    return error(Code::unreachable, fmt::format("{}: no certificates can be read from it",
+                                                trusted.setting.empty() ? trusted.file : trusted.setting));
   }
   if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
     return error(Code::unreachable,

@@ -8,6 +8,7 @@
 
 #include "base/os/mounts.h"
 #include "base/text.h"
+#include "cache/certificates.h"
 #include "cli/console/words.h"
 #include "cli/doctor/checks.h"
 #include "cli/mount/mount_report.h"
@@ -15,16 +16,19 @@
 namespace weightfs::doctor {
 namespace {
 
-// The default bundle of Debian's libcurl and OpenSSL.
-constexpr const char* kCertificates = "/etc/ssl/certs/ca-certificates.crt";
-
 Check check_certificates() {
+  const Certificates trusted = Certificates::find();
+  if (trusted.empty())
+    return {"certificates", Verdict::warning, "none found: downloads over https fail",
+            "install ca-certificates, or set SSL_CERT_FILE"};
+  const std::string& place = trusted.file.empty() ? trusted.directory : trusted.file;
   std::error_code failed;
-  const auto size = std::filesystem::file_size(kCertificates, failed);
-  if (!failed && size > 0) return {"certificates", Verdict::ok, kCertificates};
-  return {"certificates", Verdict::warning,
-          fmt::format("{}: {}: downloads over https fail", kCertificates, failed ? failed.message() : "empty"),
-          "install ca-certificates"};
+  const bool is_empty = !trusted.file.empty() && (std::filesystem::file_size(trusted.file, failed) == 0 || failed);
+  if (is_empty)
+    return {"certificates", Verdict::warning,
+            fmt::format("{}: {}: downloads over https fail", place, failed ? failed.message() : "empty"),
+            "correct " + trusted.setting.substr(0, trusted.setting.find('='))};
+  return {"certificates", Verdict::ok, trusted.setting.empty() ? place : trusted.setting};
 }
 
 Check check_descriptors() {

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
+#include "cache/certificates.h"
 #include "cache/external_stores.h"
 #include "cache/huggingface.h"
 #include "cache/mirrors.h"
@@ -173,10 +175,13 @@ Paths system_files() {
           "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/ssl/openssl.cnf", "/etc/ssl/openssl.cnf"};
 }
 
-// The directories of $SSL_CERT_DIR, and the files outside that links in them lead to. Root follows only its own links.
+// The directories of $SSL_CERT_DIR, and the files outside that links in them lead to; root follows only its own links.
+// Each rule takes time: a directory to which many links lead is permitted as a whole.
 void add_certificates(Paths& paths, std::string_view directories) {
   constexpr size_t kMaxCertificates = 10'000;
+  constexpr size_t kMany = 10;
   std::error_code failed;
+  std::map<std::string, Paths> targets;  // by their directories
   while (!directories.empty()) {
     const std::string directory(directories.substr(0, directories.find(':')));
     directories.remove_prefix(std::min(directory.size() + 1, directories.size()));
@@ -190,8 +195,15 @@ void add_certificates(Paths& paths, std::string_view directories) {
       if (!is_link || (::geteuid() == 0 && status.st_uid != 0)) continue;
       std::error_code broken;
       const std::filesystem::path target = std::filesystem::canonical(entry->path(), broken);
-      if (!broken && std::filesystem::is_regular_file(target, broken)) paths.push_back(target);
+      if (!broken && std::filesystem::is_regular_file(target, broken) && target.parent_path() != directory)
+        targets[target.parent_path()].push_back(target);
     }
+  }
+  for (auto& [folder, files] : targets) {
+    if (files.size() >= kMany && !is_shared_directory(folder))
+      paths.push_back(folder);
+    else
+      paths.insert(paths.end(), files.begin(), files.end());
   }
 }
 
@@ -207,16 +219,14 @@ Paths network_files() {
                  "/run/systemd/resolve",
                  "/run/NetworkManager",
                  "/run/resolvconf",
-                 "/etc/ssl/certs",
-                 "/etc/ssl/cert.pem",
                  "/usr/lib/ssl",
                  "/usr/share/ca-certificates",
                  "/usr/local/share/ca-certificates",
-                 "/etc/pki/tls/certs",
                  "/etc/pki/ca-trust/extracted/pem",
                  "/etc/ca-certificates/extracted",
-                 environment("SSL_CERT_FILE"),
-                 environment("CURL_CA_BUNDLE")};
+                 "/var/lib/ca-certificates"};
+  const Paths certificates = Certificates::places();
+  paths.insert(paths.end(), certificates.begin(), certificates.end());
   add_certificates(paths, environment("SSL_CERT_DIR"));
   const CredentialPaths keys = CredentialPaths::of_user();
   const MirrorFiles mirrors = MirrorFiles::of_user();
