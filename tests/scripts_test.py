@@ -110,6 +110,18 @@ class Build(ScriptTestCase):
         self.assertNotIn(b"\n", shown)
 
 
+class Quickstart(ScriptTestCase):
+    def test_a_system_without_apt_gets_other_ways(self):
+        quickstart = self.script("quickstart")
+        for name in ("dirname", "env", "bash"):
+            os.symlink(shutil.which(name), self.path("bin", name))
+        done = self.run_script(quickstart, PATH=self.path("bin"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("the portable program", done.stderr)
+        self.assertEqual(self.calls(), [])
+
+
 class Package(ScriptTestCase):
     def test_wheel_has_the_program(self):
         shutil.copytree(os.path.join(os.path.dirname(HERE), "python"), self.path("python"))
