@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
 FOREIGN = {
-    "CHANGELOG.md": {"--arch", "--mount", "--preset", "--release", "--user", "--wheel"},
-    "README.md": {"--arch", "--install", "--wheel"},
+    "CHANGELOG.md": {"--arch", "--mount", "--portable", "--preset", "--release", "--user", "--wheel"},
+    "README.md": {"--arch", "--portable", "--wheel"},
     "docs/kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"},
     "docs/python.md": {"--wheel"},
     "docs/serve.md": {"--http-url"},
