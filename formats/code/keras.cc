@@ -7,8 +7,11 @@
 #include <array>
 
 #include "base/text.h"
+#include "base/values/base64.h"
 #include "formats/code/keras_layers.h"
 #include "formats/code/names.h"
+#include "formats/code/operators.h"
+#include "formats/protobuf/scanner.h"
 
 namespace weightfs::code {
 namespace {
@@ -83,7 +86,39 @@ class Finder {
     if (class_name == "__lambda__") return add("code of a Python function", kUnsafeMode);
     if (is_one_of(class_name, kLoading)) return add(fmt::format("layer {}{}", class_name, at), kUnsafeMode);
     if (class_name == "TFOpLambda" || class_name == "SlicingOpLambda") return examine_function(object);
+    if (class_name == "TensorFlowOpLayer") return examine_node(object);
     examine_reference(object, is_layer);
+  }
+
+  // The node of a graph: an object since TensorFlow 2.2, before that a message of Protocol Buffers as a text.
+  void examine_node(const Map& layer) {
+    const Map* const config = layer.find_as<Map>("config");
+    const Value* const node = config == nullptr ? nullptr : config->find("node_def");
+    if (node == nullptr) return;
+    if (const auto* const map = std::get_if<Map>(node)) {
+      add_tensorflow(text_in(*map, "op"), file_, out_);
+      return add_printing_to(printed_stream(*map), file_, out_);
+    }
+    if (const auto* const text = std::get_if<std::string>(node)) examine_message(*text);
+  }
+
+  // Where a PrintV2 prints to: {"attr": {"output_stream": {"s": "c3RkZXJy"}}}.
+  static std::string printed_stream(const Map& node) {
+    const Map* const attributes = node.find_as<Map>("attr");
+    const Map* const stream = attributes == nullptr ? nullptr : attributes->find_as<Map>("output_stream");
+    const auto decoded = stream == nullptr ? std::nullopt : from_base64(text_in(*stream, "s"));
+    return decoded && text_in(node, "op") == "PrintV2" ? *decoded : "";
+  }
+
+  void examine_message(const std::string& text) {
+    constexpr uint32_t kOp = protobuf::bytes(2);
+    const SourcePtr bytes = in_memory(text);
+    protobuf::Scanner scanner(*bytes, nullptr);
+    const auto op = scanner.text_at(scanner.whole(), kOp, text.size());
+    if (!op) return;
+    add_tensorflow(*op, file_, out_);
+    const size_t stream = *op == "PrintV2" ? text.find("file:") : text.npos;
+    if (stream != text.npos) add_printing_to(text.substr(stream), file_, out_);
   }
 
   void examine_function(const Map& layer) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "formats/code/names.h"
 
 namespace weightfs::code {
@@ -79,6 +80,11 @@ constexpr auto kNamespaces = std::to_array<std::string_view>({"aten",
                                                               "rnn",
                                                               "fbgemm",
                                                               "_quantized",
+                                                              "higher_order",
+                                                              "_c10d_functional",
+                                                              "symm_mem",
+                                                              "rngprims",
+                                                              "torchao",
                                                               "metal",
                                                               "metal_prepack",
                                                               "vulkan",
@@ -100,6 +106,25 @@ constexpr auto kNamespaces = std::to_array<std::string_view>({"aten",
                                                               "dist_rpc",
                                                               "tensorrt"});
 
+// BuiltinOpResolver of TFLite, and that of its reference kernels before 2020.
+constexpr auto kTflite = std::to_array<std::string_view>(
+    {"NumericVerify", "Mfcc", "AudioSpectrogram", "TFLite_Detection_PostProcess", "LayerNormLstm", "Relu1"});
+
+// What OpenVINO reads from opset6 although its version is "extension": ir_deserializer.cpp.
+constexpr auto kOpenvinoExtensions = std::to_array<std::string_view>(
+    {"ExperimentalDetectronDetectionOutput", "ExperimentalDetectronGenerateProposalsSingleImage",
+     "ExperimentalDetectronPriorGridGenerator", "ExperimentalDetectronROIFeatureExtractor",
+     "ExperimentalDetectronTopKROIs", "GRUCell", "RNNCell", "Proposal"});
+
+// What transformations of OpenVINO and its Model Optimizer write.
+constexpr auto kOpenvinoVersions =
+    std::to_array<std::string_view>({"", "experimental", "ie_internal_opset", "gpu_opset", "util"});
+
+// Namespaces of the kernels in ExecuTorch and its backends and extensions.
+constexpr auto kExecutorch = std::to_array<std::string_view>(
+    {"aten", "prim", "prims", "executorch_prim", "dim_order_ops", "quantized", "quantized_decomposed", "torchao",
+     "llama", "et_vk", "cadence", "cortex_m", "tosa", "mlx", "torchvision", "torchaudio"});
+
 // Functions of torch that read or write files.
 constexpr auto kFiles = std::to_array<std::string_view>({"from_file", "save", "load"});
 
@@ -115,6 +140,8 @@ std::string_view name_at(std::string_view text) {
 }
 
 constexpr const char* kCalled = "when the module is called";
+constexpr const char* kGraphRuns = "when TensorFlow runs the graph";
+constexpr const char* kLibraryLoaded = "when the runtime loads a library with the operator";
 
 // Calls `take` with what follows each occurrence of a prefix, which ends with a dot and begins a name.
 template <class Take>
@@ -127,19 +154,42 @@ void for_each_after(std::string_view source, std::string_view prefix, const Take
 
 }  // namespace
 
-bool is_active_tensorflow(std::string_view op) {
-  if (op.starts_with("Flex")) op.remove_prefix(4);  // in a model of TFLite
-  return is_one_of(op, kTensorFlow);
-}
-
 void add_tensorflow(std::string_view op, std::string_view where, CodeList& out) {
-  out.add({fmt::format("operator {}", op), std::string(where), "when TensorFlow runs the graph"});
+  constexpr std::string_view kFlex = "Flex";
+  const std::string_view plain = op.starts_with(kFlex) ? op.substr(kFlex.size()) : op;
+  if (is_one_of(op, kTensorFlow) || is_one_of(plain, kTensorFlow))
+    out.add({fmt::format("operator {}", op), std::string(where), kGraphRuns});
+  else if (op.find('>') != op.npos)
+    out.add({fmt::format("custom operator {}", op), std::string(where), kLibraryLoaded});
 }
 
-bool is_domain_of_onnx(std::string_view domain) { return is_one_of(domain, kDomains); }
+void add_printing_to(std::string_view stream, std::string_view where, CodeList& out) {
+  if (stream.starts_with("file:"))
+    out.add({fmt::format("operator PrintV2 to {}", stream), std::string(where), kGraphRuns});
+}
 
-void add_onnx(std::string_view op, CodeList& out) {
-  out.add({fmt::format("custom operator {}", op), "", "when the runtime loads a library with the operator"});
+bool is_custom_onnx(std::string_view domain, std::string_view type) {
+  return type == "PyOp" || type == "PythonOp" || !is_one_of(domain, kDomains);
+}
+
+bool is_of_openvino(std::string_view version, std::string_view type) {
+  constexpr std::string_view kOpset = "opset";
+  if (version == "extension") return is_one_of(type, kOpenvinoExtensions);
+  return is_one_of(version, kOpenvinoVersions) ||
+         (version.starts_with(kOpset) && parse_number<uint32_t>(version.substr(kOpset.size())));
+}
+
+bool is_of_tflite(std::string_view custom_op) { return custom_op.starts_with("Flex") || is_one_of(custom_op, kTflite); }
+
+bool is_namespace_of_executorch(std::string_view space) { return is_one_of(space, kExecutorch); }
+
+void add_custom_operator(std::string_view op, CodeList& out) {
+  out.add({fmt::format("custom operator {}", op), "", kLibraryLoaded});
+}
+
+void add_class_of_app(std::string_view what, std::string_view class_name, CodeList& out) {
+  out.add({fmt::format("{}{}{}", what, class_name.empty() ? "" : " ", class_name), "",
+           "when an app that has the class runs the model"});
 }
 
 void add_torchscript(std::string_view source, std::string_view file, CodeList& out) {

@@ -105,8 +105,7 @@ Result<void> GraphReader::packed_weights(const Message& node, const NodeNames& n
 Result<void> GraphReader::count_operator(const NodeNames& node) {
   ++nodes_;
   std::string name = fmt::format("{}{}{}", node.domain, node.domain.empty() ? "" : ".", node.op_type);
-  const bool is_python = node.op_type == "PyOp" || node.op_type == "PythonOp";
-  if ((is_python || !code::is_domain_of_onnx(node.domain)) && !custom_.contains(name)) {
+  if (code::is_custom_onnx(node.domain, node.op_type) && !custom_.contains(name)) {
     TRY_VOID(container_.budget->charge(Cost::kept, kSetNode + name.size()));
     custom_.insert(name);
   }
@@ -318,7 +317,7 @@ void GraphReader::finish() {
   if (!sparse_.empty()) out_.metadata.append("sparse_tensors", std::move(sparse_));
   CodeList code;
   for (const std::string& name : custom_)
-    if (!functions_.contains(name)) code::add_onnx(name, code);
+    if (!functions_.contains(name)) code::add_custom_operator(name, code);
   std::move(code).move_to(out_.common);
   packed_.finish(out_);
   files_.finish(out_, warnings_);

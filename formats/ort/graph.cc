@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/onnx/types.h"
 #include "formats/ort/texts.h"
@@ -75,7 +76,9 @@ Result<void> GraphReader::node(const Table& node, const std::string& scope, int 
   const std::string domain = TRY(node.text(node_slot::kDomain, kMaxNameLength));
   const std::string type = TRY(node.text(node_slot::kOpType, kMaxNameLength));
   ++nodes_;
-  TRY_VOID(count(operators_, fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", type)));
+  std::string op = fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", type);
+  if (code::is_custom_onnx(domain, type)) code::add_custom_operator(op, code_);
+  TRY_VOID(count(operators_, std::move(op)));
   std::string provider = TRY(node.text(node_slot::kProvider, kMaxNameLength));
   if (!provider.empty()) TRY_VOID(count(providers_, std::move(provider)));
   if (onnx::may_use_packed_weights(type)) TRY_VOID(packed_weights(node, type, scope));
@@ -212,6 +215,7 @@ void GraphReader::finish() {
   out_.metadata.append("nodes", nodes_);
   out_.metadata.append("operators", to_map(operators_));
   if (!providers_.empty()) out_.metadata.append("execution_providers", to_map(providers_));
+  std::move(code_).move_to(out_.common);
   packed_.finish(out_);
   std::move(warnings_).move_to(out_);
 }

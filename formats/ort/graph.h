@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "formats/code/list.h"
 #include "formats/common/warnings.h"
 #include "formats/flatbuffer/flatbuffer.h"
 #include "formats/format.h"
@@ -23,7 +24,8 @@ class GraphReader {
   /// graph is not valid, and as the budget does.
   Result<void> graph(const flatbuffer::Table& graph, const std::string& scope, int depth);
 
-  /// Adds the counts of graphs, nodes, operators and execution providers to the metadata, and the warnings.
+  /// Adds the counts of graphs, nodes, operators and execution providers to the metadata, custom
+  /// operators to the common field `code`, and the warnings.
   void finish();
 
  private:
@@ -43,6 +45,7 @@ class GraphReader {
   flatbuffer::Buffer& buffer_;
   Model& out_;
   Warnings warnings_;
+  CodeList code_;
   uint64_t graphs_ = 0;
   uint64_t nodes_ = 0;
   Counts operators_, providers_;

@@ -82,7 +82,7 @@ Result<void> GraphReader::node(const Message& node, const std::string& function)
   const NodeNames names = TRY(read_node(scanner_, node));
   if (!names.are_valid()) return failure(Code::corrupt, fmt::format("node {} has no name or no operator", nodes_));
   TRY_VOID(count(names.op));
-  if (code::is_active_tensorflow(names.op)) code::add_tensorflow(names.op, "", code_);
+  code::add_tensorflow(names.op, "", code_);
   if (names.op == "PrintV2") TRY_VOID(note_printed(node));
   if (function.empty()) TRY_VOID(main_node(node, names));
   if (names.op != "Const") return {};
@@ -94,7 +94,7 @@ Result<void> GraphReader::node(const Message& node, const std::string& function)
 Result<void> GraphReader::note_printed(const Message& node) {
   const Message stream = TRY(attribute_of(scanner_, node, "output_stream"));
   const std::string where = TRY(scanner_.text_at(stream, attribute::kText, kMaxNameLength));
-  if (where.starts_with("file:")) code::add_tensorflow(fmt::format("PrintV2 to {}", where), "", code_);
+  code::add_printing_to(where, "", code_);
   return {};
 }
 

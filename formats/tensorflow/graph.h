@@ -35,7 +35,7 @@ class GraphReader {
   /// The numbers of nodes, of operators and of functions in all graphs.
   Map facts() const;
 
-  /// The operators that read or write files, or call Python.
+  /// The operators that read or write files, call Python, or need a library.
   CodeList take_code() { return std::move(code_); }
 
   /// Whether the main graphs have variables, whose values are in a checkpoint.

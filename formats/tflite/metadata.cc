@@ -81,8 +81,11 @@ class MetadataReader {
     CodeList code;
     for (const auto& [name, count] : counts) {
       constexpr std::string_view kOfName = "CUSTOM:";
-      const std::string_view op = name.starts_with(kOfName) ? name.substr(kOfName.size()) : name;
-      if (code::is_active_tensorflow(op)) code::add_tensorflow(op, "", code);
+      const std::string_view custom = name.starts_with(kOfName) ? name.substr(kOfName.size()) : "";
+      if (code::is_of_tflite(custom))
+        code::add_tensorflow(custom, "", code);
+      else if (!custom.empty())
+        code::add_custom_operator(custom, code);
       TRY_VOID(kept(name));
       out.append(std::string(name), count);
     }

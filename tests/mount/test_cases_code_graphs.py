@@ -1,0 +1,152 @@
+"""Operators, layers and expressions that need code of others, in graphs and bundles: the list `code`, and harmless models."""
+import base64
+import functools
+import os
+import struct
+
+from cases import SOURCE, Case, file, table
+from flatbuffer import FlatBuffer
+from mounting import unittest
+import protobuf
+from test_cases_code import (WEIGHTS, attribute, code, directory, graph, harmless, keras, packed, rows, saved_model,
+                             tensorflow_node, torch_zip)
+
+
+def identified(root, identifier, header=lambda size: b""):
+    """A FlatBuffer with a file identifier, and a header that depends on its size, behind the offset of its root."""
+    data = bytes(FlatBuffer(root).bytes)
+    behind = identifier + header(len(data) + len(identifier))
+    return struct.pack("<I", struct.unpack_from("<I", data)[0] + len(behind)) + behind + data[4:]
+
+
+def tflite(*custom):
+    """A model that calls a convolution and these custom operators."""
+    codes = [{0: ("b", 3), 3: ("i", 3)}, *({0: ("b", 32), 1: name, 3: ("i", 32)} for name in custom)]
+    calls = [{0: ("I", index), 1: ("i", ()), 2: ("i", ())} for index in range(len(codes))]
+    return file("m.tflite", identified({0: ("I", 3), 1: codes, 2: [{0: [], 3: calls}], 4: [{}]}, b"TFL3"))
+
+
+def ort(*domains):
+    nodes = [{0: "n", 2: domain, 5: "Op", 10: []} for domain in domains]
+    return file("m.ort", identified({0: "5", 1: {0: ("q", 8), 1: [], 7: {0: [], 2: nodes}}}, b"ORTM"))
+
+
+def executorch(*operators, data=()):
+    """A program with these operators, and named data without a layout."""
+    method = {0: "forward", 2: [], 6: [{0: name, 1: "out"} for name in operators]}
+    named = [{0: key, 1: ("I", 0)} for key in data]
+    root = {0: ("I", 0), 1: [method], 4: [{0: ("Q", 0), 1: ("Q", 4)}], 7: named}
+    header = functools.partial(struct.pack, "<4sIQQQ", b"eh00", 32)
+    return file("m.pte", identified(root, b"ET12", lambda size: header(size + 32, size + 32, 4)) + b"data")
+
+
+def openvino(*layers, rest=""):
+    """Layers as (type, version)."""
+    text = "".join(f'<layer id="{i}" name="l{i}" type="{type}" version="{version}"/>' for i, (type, version) in enumerate(layers))
+    return file("m.xml", f'<?xml version="1.0"?><net name="n" version="11"><layers>{text}</layers>{rest}</net>'.encode())
+
+
+def openvino_body(type, version):
+    text = ('<net name="n" version="11"><layers><layer id="0" name="loop" type="Loop" version="opset5"><body><layers>'
+            f'<layer id="1" name="x" type="{type}" version="{version}"/></layers></body></layer></layers></net>')
+    return file("m.xml", text.encode())
+
+
+def coreml(kind, content):
+    return file("m.mlmodel", protobuf.number(1, 4) + protobuf.data(kind, content))
+
+
+def coreml_layer(number, parameters=b"", name="l"):
+    return protobuf.data(1, protobuf.data(1, name) + protobuf.data(number, parameters))
+
+
+def branch(layer):
+    return coreml_layer(605, protobuf.data(1, layer))
+
+
+def entry(key, value):
+    return protobuf.data(1, key) + protobuf.data(2, value)
+
+
+def program(type, class_name=None):
+    """A program with one operation."""
+    operation = protobuf.data(1, type) + protobuf.data(3, protobuf.data(1, "y"))
+    if class_name is not None:
+        text_type = protobuf.data(2, protobuf.data(1, protobuf.number(1, 2)))
+        text = text_type + protobuf.data(3, protobuf.data(1, protobuf.data(4, protobuf.data(1, class_name))))
+        operation += protobuf.data(5, entry("class_name", text))
+    function = protobuf.data(3, entry("CoreML7", protobuf.data(3, operation)))
+    return coreml(502, protobuf.data(2, entry("main", function)))
+
+
+def caffe(type, *parameters):
+    return file("m.caffemodel", protobuf.data(100, protobuf.data(1, "l") + protobuf.data(2, type) + b"".join(parameters)))
+
+
+def ncnn(*types):
+    lines = ["7767517", f"{len(types)} {len(types)}", *(f"{type} l{i} 0 1 b{i}" for i, type in enumerate(types))]
+
+    def build(tmp):
+        for name, data in (("m.param", "\n".join(lines) + "\n"), ("m.bin", "")):
+            with open(os.path.join(tmp, name), "w", encoding="utf-8") as out:
+                out.write(data)
+        return os.path.join(tmp, "m.param")
+
+    return build
+
+
+def exported(*targets):
+    module = {"graph": {"nodes": [{"target": target} for target in targets]}, "signature": {}}
+    return packed("m.pt2", archive_format="pt2", models___model__json={"graph_module": module, "torch_version": "2.9.0"},
+                  data___weights___model_weights_config__json={"config": {}})
+
+
+def node_layer(node):
+    return {"class_name": "TensorFlowOpLayer", "config": {"name": "x", "node_def": node, "constants": {}}}
+
+
+def node_text(op, *attributes):
+    return (protobuf.data(1, "n") + protobuf.data(2, op) + b"".join(attributes)).decode()
+
+
+def bundle(name="inference__json", text=None, **more):
+    """A directory of MONAI, with weights."""
+    metadata = {"version": "0.1.0", "description": "costs $5 (five)"}
+    return directory(**{"configs___metadata__json": metadata, "configs___" + name: text, **more})
+
+
+def expression(text):
+    return bundle(text={"net": {"_target_": "UNet", "spatial_dims": 3}, "x": [text]})
+
+
+TFLITE = table("CodeOfTflite", rows(
+    code("tflite-custom-operator", tflite("MaxPoolingWithArgmax2D"), ("custom operator MaxPoolingWithArgmax2D", "m.tflite")),
+    code("tflite-delegate", tflite("edgetpu-custom-op"), ("custom operator edgetpu-custom-op", "m.tflite")),
+    code("tflite-flex-that-calls-python", tflite("FlexPyFunc", "FlexErf"), ("operator FlexPyFunc", "m.tflite")),
+    code("tflite-flex-that-reads-files", tflite("FlexReadFile", "Mine"), ("operator FlexReadFile", "m.tflite"),
+         ("custom operator Mine", "m.tflite")),
+    code("tflite-flex-of-a-library", tflite("FlexAddons>Resampler"), ("custom operator FlexAddons>Resampler", "m.tflite")),
+    harmless("tflite", tflite()),
+    harmless("tflite-own-custom-operators", tflite("TFLite_Detection_PostProcess", "Mfcc", "AudioSpectrogram", "FlexErf")),
+))
+
+TENSORFLOW = table("CodeOfTensorflow", rows(
+    code("tensorflow-operator-of-a-library", graph("Placeholder", "Addons>Resampler"),
+         ("custom operator Addons>Resampler", "graph.pb")),
+    code("tensorflow-operator-of-a-library-in-a-function", saved_model(functions=["IO>ReadableRead"]),
+         ("custom operator IO>ReadableRead", "saved_model.pb")),
+    harmless("tensorflow-prints", file("graph.pb", tensorflow_node("p", "PrintV2", attribute("output_stream", "stderr")))),
+    code("keras-node", keras(node_layer({"name": "n", "op": "WriteFile", "input": ["a"]})), ("operator WriteFile", "config.json")),
+    code("keras-node-that-prints", keras(node_layer({"name": "n", "op": "PrintV2", "attr": {"output_stream": {
+        "s": base64.b64encode(b"file:///tmp/x").decode()}}})), ("operator PrintV2 to file:///tmp/x", "config.json")),
+    code("keras-node-as-a-text", keras(node_layer(node_text("PyFunc"))), ("operator PyFunc", "config.json")),
+    code("keras-node-in-a-saved-model", saved_model({"class_name": "Functional", "config": {"layers": [node_layer({
+        "name": "n", "op": "EagerPyFunc"})]}}), ("operator EagerPyFunc", "keras_metadata.pb")),
+    code("keras-node-of-a-library", keras(node_layer({"op": "Addons>Resampler"})),
+         ("custom operator Addons>Resampler", "config.json")),
+    harmless("keras-nodes", keras(node_layer({"name": "n", "op": "AddV2"}), node_layer(node_text("Mul")), node_layer("\x01"),
+                                  node_layer({"op": "PrintV2", "attr": {"output_stream": {"s": "c3RkZXJy"}}}), node_layer(None))),
+))
+
+if __name__ == "__main__":
+    unittest.main()
