@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "formats/code/operators.h"
 #include "formats/common/json_outline.h"
 #include "formats/common/limits.h"
 #include "formats/common/relative_path.h"
@@ -143,6 +144,7 @@ class ModelReader {
     out_.metadata = std::move(header_);
     programs_.finish(warnings_);
     networks_.finish(warnings_);
+    std::move(code_).move_to(out_.common);
     report_others();
     blobs_.finish(out_);
     std::move(warnings_).move_to(out_);
@@ -188,6 +190,8 @@ class ModelReader {
       return pipeline(inner, scope);
     }
     if (is_step_without_numbers(tag >> 3)) return {};
+    if (tag == model::kCustom)
+      code::add_class_of_app("custom model", TRY(scanner_.text_at(message, kClassName, kMaxText)), code_);
     if (++others_[kind_name(tag >> 3)] == 1) TRY_VOID(container_.budget->charge(Cost::value));
     return {};
   }
@@ -283,6 +287,7 @@ class ModelReader {
   ProgramReader programs_;
   NetworkReader networks_;
   Warnings warnings_;
+  CodeList code_;                           // custom models
   std::map<std::string, uint64_t> others_;  // kinds of models whose numbers are not read, and how many
   Map header_;
   Map user_;

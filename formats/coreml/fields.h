@@ -19,6 +19,7 @@ inline constexpr uint32_t kNetworkRegressor = bytes(303);
 inline constexpr uint32_t kNetworkClassifier = bytes(403);
 inline constexpr uint32_t kNetwork = bytes(500);
 inline constexpr uint32_t kProgram = bytes(502);
+inline constexpr uint32_t kCustom = bytes(555);
 inline constexpr uint32_t kFirstKind = 200;   ///< the numbers of the fields for the kinds of models
 inline constexpr uint32_t kLastKind = 4'000;  ///< the same
 }  // namespace model
@@ -45,6 +46,9 @@ inline constexpr uint32_t kModel = bytes(1);
 inline constexpr uint32_t kName = bytes(2);
 inline constexpr uint32_t kInner = bytes(1);
 }  // namespace pipeline
+
+/// The class of a custom layer, and of a custom model.
+inline constexpr uint32_t kClassName = bytes(10);
 
 /// An entry of any map.
 namespace entry {
@@ -86,6 +90,7 @@ inline constexpr uint32_t kRawValues = bytes(1);  ///< of kBytes
 inline constexpr uint32_t kFloats = bytes(1);
 inline constexpr uint32_t kInts = bytes(2);
 inline constexpr uint32_t kBools = bytes(3);
+inline constexpr uint32_t kTexts = bytes(4);
 inline constexpr uint32_t kLongInts = bytes(5);
 inline constexpr uint32_t kDoubles = bytes(6);
 inline constexpr uint32_t kBytes = bytes(7);

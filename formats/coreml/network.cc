@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/coreml/fields.h"
 #include "formats/protobuf/dimensions.h"
@@ -90,9 +91,15 @@ Result<void> NetworkReader::inner(const Message& message, uint32_t field, const 
 Result<void> NetworkReader::parameters(uint32_t number, const Message& message, const Place& place) {
   if (number == kActivation) return activation(message, place);
   if (number == kLstm || number == kBidirectionalLstm) return lstm(message, number == kBidirectionalLstm, place);
-  if (number != kCustom) return fields(message, weight_fields(number), Parameters(scanner_, message), place);
+  if (number == kCustom) return custom(message, place);
+  return fields(message, weight_fields(number), Parameters(scanner_, message), place);
+}
+
+// The code is a class of the app, and each of the weights has a number.
+Result<void> NetworkReader::custom(const Message& message, const Place& place) {
+  code::add_class_of_app("custom layer", TRY(scanner_.text_at(message, kClassName, kMaxNameLength)), code_);
   uint64_t index = 0;
-  const WeightField& weights = weight_fields(number).front();
+  const WeightField& weights = weight_fields(kCustom).front();
   Fields fields(scanner_, message);
   while (const auto field = TRY(fields.next())) {
     if (field->tag != bytes(weights.number)) continue;
@@ -224,6 +231,7 @@ void NetworkReader::finish(Warnings& warnings) {
   else if (!labels_.empty())
     out_.metadata.set("class_labels", std::move(labels_));
   if (!quantization_.empty()) out_.metadata.set("quantization", std::move(quantization_));
+  std::move(code_).move_to(out_.common);
   warnings.append(warnings_, "");
 }
 

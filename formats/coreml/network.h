@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "formats/code/list.h"
 #include "formats/common/warnings.h"
 #include "formats/coreml/layers.h"
 #include "formats/coreml/weights.h"
@@ -23,8 +24,8 @@ class NetworkReader {
   /// Scanner and the budget do.
   Result<void> network(const protobuf::Message& network, const std::string& scope);
 
-  /// Adds the counts of layers, the labels of classes and the parameters of quantised weights to the metadata, and the
-  /// warnings to `warnings`.
+  /// Adds the counts of layers, the labels of classes and the parameters of quantised weights to the metadata, custom
+  /// layers to the common field `code`, and the warnings to `warnings`.
   void finish(Warnings& warnings);
 
  private:
@@ -36,6 +37,7 @@ class NetworkReader {
 
   Result<void> layer(const protobuf::Message& layer, const std::string& scope);
   Result<void> parameters(uint32_t number, const protobuf::Message& message, const Place& place);
+  Result<void> custom(const protobuf::Message& message, const Place& place);
   Result<void> activation(const protobuf::Message& message, const Place& place);
   Result<void> lstm(const protobuf::Message& message, bool is_bidirectional, const Place& place);
   Result<void> inner(const protobuf::Message& message, uint32_t field, const std::string& scope, std::string_view name);
@@ -51,6 +53,7 @@ class NetworkReader {
   Model& out_;
   StringPool scopes_;
   Warnings warnings_;
+  CodeList code_;
   std::map<std::string, uint64_t> operators_;
   List quantization_, labels_;
   uint64_t labels_count_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/coreml/fields.h"
 #include "formats/coreml/types.h"
@@ -136,6 +137,7 @@ Result<void> ProgramReader::operation(const Message& operation, std::string_view
   const bool is_known = operations_.contains(type) || operations_.size() < kMaxOperations;
   if (!operations_.contains(type)) TRY_VOID(container_.budget->charge(Cost::kept, 256 + type.size()));
   ++operations_[is_known ? type : "others"];
+  TRY_VOID(note_custom(operation, type));
   Fields fields(scanner_, operation);
   while (const auto field = TRY(fields.next())) {
     if (field->tag != operation::kAttribute && field->tag != operation::kInput && field->tag != operation::kBlock)
@@ -145,6 +147,25 @@ Result<void> ProgramReader::operation(const Message& operation, std::string_view
     if (field->tag == operation::kInput) TRY_VOID(input(child, owner, scope));
     if (field->tag == operation::kAttribute) TRY_VOID(attribute(child, owner, type == "const", scope));
   }
+  return {};
+}
+
+// The operations of Core ML have plain names: one with a namespace is of another dialect.
+Result<void> ProgramReader::note_custom(const Message& operation, const std::string& type) {
+  if (type.find_first_of(".:/") != type.npos) code::add_custom_operator(type, code_);
+  if (type != "custom_layer") return {};
+  std::string class_name;
+  Fields fields(scanner_, operation);
+  while (const auto field = TRY(fields.next())) {
+    if (field->tag != operation::kAttribute) continue;
+    const Message entry = TRY(scanner_.child(operation, *field));
+    if (TRY(scanner_.text_at(entry, entry::kKey, kMaxNameLength)) != "class_name") continue;
+    const Message message = TRY(scanner_.message_at(entry, entry::kValue));
+    const StoredValue value = TRY(read_value(scanner_, message));
+    const Message texts = TRY(scanner_.message_at(value.immediate, value::kTexts));
+    class_name = TRY(scanner_.text_at(texts, protobuf::bytes(value::kValues), kMaxNameLength));
+  }
+  code::add_class_of_app("custom layer", class_name, code_);
   return {};
 }
 
@@ -230,6 +251,7 @@ void ProgramReader::finish(Warnings& warnings) {
   Map operations;
   for (const auto& [type, count] : operations_) operations.append(type, count);
   if (!operations.empty()) out_.metadata.append("operations", std::move(operations));
+  std::move(code_).move_to(out_.common);
   warnings.append(warnings_, "");
 }
 

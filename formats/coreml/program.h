@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "formats/code/list.h"
 #include "formats/coreml/blobs.h"
 #include "formats/protobuf/numbers.h"
 #include "formats/string_pool.h"
@@ -35,7 +36,8 @@ class ProgramReader {
   /// Adds the tensors of a Program: `scope` is the prefix of their paths. Fails as Scanner and the budget do.
   Result<void> program(const protobuf::Message& program, const std::string& scope);
 
-  /// Adds the counts of operations to the metadata, and the warnings to `warnings`.
+  /// Adds the counts of operations to the metadata, custom ones to the common field `code`, and the warnings to
+  /// `warnings`.
   void finish(Warnings& warnings);
 
  private:
@@ -43,6 +45,7 @@ class ProgramReader {
   // `scope` is one of string_pool.
   Result<void> block(const protobuf::Message& block, std::string_view scope);
   Result<void> operation(const protobuf::Message& operation, std::string_view scope);
+  Result<void> note_custom(const protobuf::Message& operation, const std::string& type);
   Result<void> attribute(const protobuf::Message& entry, const std::string& owner, bool is_constant,
                          std::string_view scope);
   Result<void> input(const protobuf::Message& entry, const std::string& owner, std::string_view scope);
@@ -56,6 +59,7 @@ class ProgramReader {
   BlobFiles& blobs_;
   Model& out_;
   Warnings warnings_;
+  CodeList code_;
   uint64_t countable_ = protobuf::kMaxCounted;
   std::map<std::string, uint64_t> operations_;
   StringPool spellings_{out_.string_pool};

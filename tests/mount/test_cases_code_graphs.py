@@ -119,6 +119,27 @@ def expression(text):
     return bundle(text={"net": {"_target_": "UNet", "spatial_dims": 3}, "x": [text]})
 
 
+COREML = table("CodeOfCoreml", rows(
+    code("coreml-custom-layer", coreml(500, coreml_layer(500, protobuf.data(10, "AAPLSwish"))),
+         ("custom layer AAPLSwish", "m.mlmodel")),
+    code("coreml-custom-layer-of-a-classifier", coreml(403, coreml_layer(500, protobuf.data(10, "Mine"))),
+         ("custom layer Mine", "m.mlmodel")),
+    code("coreml-custom-layer-in-a-branch", coreml(500, branch(coreml_layer(500, protobuf.data(10, "Mine")))),
+         ("custom layer Mine", "m.mlmodel")),
+    code("coreml-custom-layers", coreml(500, coreml_layer(500, protobuf.data(10, "A")) + coreml_layer(500, protobuf.data(10, "B")) +
+                                        coreml_layer(500, protobuf.data(10, "A"))),
+         ("custom layer A", "m.mlmodel"), ("custom layer B", "m.mlmodel")),
+    code("coreml-custom-layer-without-class", coreml(500, coreml_layer(500)), ("custom layer", "m.mlmodel")),
+    code("coreml-custom-model", coreml(555, protobuf.data(10, "MyModel")), ("custom model MyModel", "m.mlmodel")),
+    code("coreml-custom-model-in-a-pipeline", coreml(202, protobuf.data(1, protobuf.number(1, 4) + protobuf.data(
+        555, protobuf.data(10, "MyModel")))), ("custom model MyModel", "m.mlmodel")),
+    code("coreml-custom-operation", program("custom_layer", "MyOp"), ("custom layer MyOp", "m.mlmodel")),
+    code("coreml-custom-operation-without-class", program("custom_layer"), ("custom layer", "m.mlmodel")),
+    code("coreml-operation-of-a-dialect", program("my_dialect.op"), ("custom operator my_dialect.op", "m.mlmodel")),
+    harmless("coreml-network", coreml(500, coreml_layer(130) + branch(coreml_layer(175)))),
+    harmless("coreml-program", program("scaled_dot_product_attention")),
+))
+
 TFLITE = table("CodeOfTflite", rows(
     code("tflite-custom-operator", tflite("MaxPoolingWithArgmax2D"), ("custom operator MaxPoolingWithArgmax2D", "m.tflite")),
     code("tflite-delegate", tflite("edgetpu-custom-op"), ("custom operator edgetpu-custom-op", "m.tflite")),
