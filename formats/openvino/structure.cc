@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/openvino/info.h"
 #include "formats/openvino/types.h"
@@ -205,6 +206,7 @@ class StructureReader final : public XmlEvents {
   std::string name_, version_;
   bool has_layers_ = false;
   std::map<std::string, uint64_t, std::less<>> operators_, opsets_;
+  CodeList code_;
   std::vector<Port> inputs_, outputs_;
   std::map<std::string, size_t, std::less<>> results_;         // places in outputs_, by the layer's id
   std::map<std::pair<std::string, std::string>, Port> ports_;  // of outputs, by the ids of layer and port
@@ -264,7 +266,11 @@ Result<void> StructureReader::begin_layer(const XmlAttributes& attributes) {
   layer.type = attributes.text("type");
   layer.precision = attributes.text("precision");
   TRY_VOID(count(operators_, layer.type));
-  return attributes.has("version") ? count(opsets_, attributes.text("version")) : Result<void>();
+  if (!attributes.has("version")) return {};
+  const std::string_view version = attributes.text("version");
+  if (!code::is_of_openvino(version, layer.type))
+    code::add_custom_operator(fmt::format("{}.{}", version, layer.type), code_);
+  return count(opsets_, version);
 }
 
 Result<void> StructureReader::begin_body(std::string_view name) {
@@ -374,6 +380,7 @@ Result<void> StructureReader::finish(Model& model, Warnings& warnings) {
   if (!has_layers_) return failure(Code::corrupt, "no layers");
   model.version = version_;
   if (!name_.empty()) model.common.append("name", name_);
+  std::move(code_).move_to(model.common);
   Map& metadata = model.metadata;
   metadata.append("ir_version", version_);
   Map info = info_.take();

@@ -140,6 +140,19 @@ COREML = table("CodeOfCoreml", rows(
     harmless("coreml-program", program("scaled_dot_product_attention")),
 ))
 
+OPENVINO = table("CodeOfOpenvino", rows(
+    code("openvino-opset-of-a-library", openvino(("Parameter", "opset1"), ("MyOp", "my_opset")),
+         ("custom operator my_opset.MyOp", "m.xml")),
+    code("openvino-name-like-an-opset", openvino(("MyOp", "opset1x")), ("custom operator opset1x.MyOp", "m.xml")),
+    code("openvino-extension", openvino(("CustomAddMul", "extension")), ("custom operator extension.CustomAddMul", "m.xml")),
+    code("openvino-in-a-body", openvino_body("MyOp", "custom_opset"), ("custom operator custom_opset.MyOp", "m.xml")),
+    harmless("openvino", openvino(("Parameter", "opset1"), ("ReLU", "opset16"), ("Proposal", "extension"),
+                                  ("GRUCell", "experimental"), ("ExperimentalDetectronTopKROIs", "experimental"), ("RMS", "ie_internal_opset"))),
+    harmless("openvino-without-versions", openvino(("Input", ""), ("Convolution", ""))),
+    harmless("openvino-parameters-of-the-converter", openvino(("Result", "opset1"), rest=(
+        '<meta_data><cli_parameters><extensions value="DIR"/></cli_parameters></meta_data>'))),
+))
+
 TFLITE = table("CodeOfTflite", rows(
     code("tflite-custom-operator", tflite("MaxPoolingWithArgmax2D"), ("custom operator MaxPoolingWithArgmax2D", "m.tflite")),
     code("tflite-delegate", tflite("edgetpu-custom-op"), ("custom operator edgetpu-custom-op", "m.tflite")),
