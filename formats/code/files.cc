@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/code/keras.h"
+#include "formats/code/monai.h"
 #include "formats/code/operators.h"
 #include "formats/code/targets.h"
 #include "formats/code/template.h"
@@ -49,7 +50,8 @@ Budget budget_for(const Model& model, uint64_t size) { return Budget(model.has_m
 }  // namespace
 
 bool FileExaminer::is_wanted(const std::string& path) const {
-  if (is_configuration(path) || is_template(path) || may_have_targets(path)) return true;
+  if (is_configuration(path) || is_template(path) || may_have_targets(path) || is_bundle_configuration(path))
+    return true;
   if (model_.format == "pytorch" && is_torchscript(path)) return true;
   return std::string_view(path).substr(path.rfind('/') + 1) == kKerasMetadata;
 }
@@ -86,16 +88,28 @@ Result<std::string> FileExaminer::text_of(const Part& part) {
 Result<void> FileExaminer::examine_content(const Part& part) {
   const std::string text = TRY(text_of(part));
   if (is_template(part.path)) add_template(text, part.path, out_);
-  if (may_have_targets(part.path)) add_targets(text, part.path, model_.format == "nemo", out_);
+  if (may_have_targets(part.path)) examine_yaml(text, part.path);
   if (model_.format == "pytorch" && is_torchscript(part.path)) add_torchscript(text, part.path, out_);
   const SourcePtr file = in_memory(text);
   if (part.path.ends_with(kKerasMetadata)) return examine_keras(*file, part.path);
-  if (!is_configuration(part.path)) return {};
+  const bool is_bundle = is_bundle_configuration(part.path) && part.path.ends_with(".json");
+  if (!is_configuration(part.path) && !is_bundle) return {};
   Budget budget = budget_for(model_, text.size());
   const auto json = parse_small_json(*file, budget);
   if (!json) return json.error().code == Code::corrupt ? Result<void>() : tl::unexpected(json.error());
-  add_configuration(*json, part.path, paths_, out_);
+  if (is_configuration(part.path)) add_configuration(*json, part.path, paths_, out_);
+  if (is_bundle) add_bundle(*json, part.path, out_);
   return {};
+}
+
+void FileExaminer::examine_yaml(const std::string& text, const std::string& path) {
+  const bool is_bundle = is_bundle_configuration(path);
+  add_targets(text, path,
+              is_bundle                 ? Instantiator::monai
+              : model_.format == "nemo" ? Instantiator::nemo
+                                        : Instantiator::hydra,
+              out_);
+  if (is_bundle) add_expressions(without_escapes(text), path, out_);
 }
 
 // SavedMetadata: a node each, with the configuration of its object as JSON.

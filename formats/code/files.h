@@ -19,6 +19,7 @@ class FileExaminer {
  private:
   void examine_name(const Part& part);
   Result<void> examine_content(const Part& part);
+  void examine_yaml(const std::string& text, const std::string& path);
   Result<void> examine_keras(const Source& file, const std::string& path);
   Result<std::string> text_of(const Part& part);
   bool is_wanted(const std::string& path) const;

@@ -101,7 +101,10 @@ constexpr auto kMembers = std::to_array<std::string_view>({"load",
                                                            "urlretrieve",
                                                            "savetxt",
                                                            "memmap",
-                                                           "fromfile"});
+                                                           "fromfile",
+                                                           "optional_import",
+                                                           "download_url",
+                                                           "download_and_extract"});
 
 }  // namespace
 

@@ -15,15 +15,33 @@ namespace weightfs::code {
 namespace {
 
 // Packages whose classes are parts of models and of their training.
-constexpr auto kTargetPackages = std::to_array<std::string_view>(
-    {"nemo", "megatron", "torch", "torchvision", "torchaudio", "torchmetrics", "lightning", "lightning_fabric",
-     "pytorch_lightning", "transformers", "diffusers", "timm", "omegaconf", "einops", "peft", "hydra_plugins",
-     "bionemo", "nemo_text_processing"});
+constexpr auto kTargetPackages = std::to_array<std::string_view>({"nemo",
+                                                                  "megatron",
+                                                                  "torch",
+                                                                  "torchvision",
+                                                                  "torchaudio",
+                                                                  "torchmetrics",
+                                                                  "lightning",
+                                                                  "lightning_fabric",
+                                                                  "pytorch_lightning",
+                                                                  "transformers",
+                                                                  "diffusers",
+                                                                  "timm",
+                                                                  "omegaconf",
+                                                                  "einops",
+                                                                  "peft",
+                                                                  "hydra_plugins",
+                                                                  "bionemo",
+                                                                  "nemo_text_processing",
+                                                                  "monai",
+                                                                  "ignite"});
 
 // What Hydra writes into the files of each run.
 constexpr auto kHydra = std::to_array<std::string_view>({"hydra._internal", "hydra.core", "hydra.conf"});
 
-bool is_harmless(std::string_view target) {
+bool is_harmless(std::string_view target, Instantiator instantiator) {
+  const bool is_class = !target.empty() && target[0] >= 'A' && target[0] <= 'Z' && target.find('.') == target.npos;
+  if (instantiator == Instantiator::monai && is_class) return !leads_to_danger(target);
   const auto is_below = [&](std::string_view module) {
     return target.starts_with(module) && target.substr(module.size()).starts_with('.');
   };
@@ -44,23 +62,6 @@ bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-// Replaces the escapes of a text in quotes, as \x5f is the underscore.
-std::string without_escapes(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const char kind = text[at] == '\\' && at + 1 < text.size() ? text[at + 1] : '\0';
-    const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
-    const auto code = digits == 0 ? std::nullopt : parse_number<uint32_t>(text.substr(at + 2, digits), 16);
-    if (code && *code < 0x80) {
-      out += static_cast<char>(*code);
-      at += 2 + digits;
-    } else {
-      out += text[at++];
-    }
-  }
-  return out;
-}
-
 // Tags of PyYAML that call functions: "!!python/object/apply:os.system".
 void add_tags(std::string_view text, std::string_view path, CodeList& out) {
   constexpr auto kTags = std::to_array<std::string_view>({"python/object", "python/name:", "python/module:"});
@@ -76,7 +77,8 @@ void add_tags(std::string_view text, std::string_view path, CodeList& out) {
 
 class Targets {
  public:
-  Targets(std::string_view text, std::string_view path, CodeList& out) : text_(text), path_(path), out_(out) {}
+  Targets(std::string_view text, std::string_view path, Instantiator instantiator, CodeList& out)
+      : text_(text), path_(path), instantiator_(instantiator), out_(out) {}
 
   // The values of a key.
   void find(std::string_view key, bool at_begin_of_line) {
@@ -133,27 +135,49 @@ class Targets {
     const std::string_view target = text_.substr(at, end - at);
     const bool is_computed = at < text_.size() && (text_[at] == '*' || text_[at] == '$');
     if (target.empty() && !is_computed && at - *behind < kMaxBefore) return at;
-    if (target == "null" || is_harmless(target)) return end;
     const std::string_view shown =
         target.empty() ? text_.substr(at, text_.substr(at, kMaxName).find_first_of(" \r\n")) : target;
-    out_.add(
-        {fmt::format("_target_: {}", shown), std::string(path_), "when NeMo or Hydra instantiates the configuration"});
+    if (target != "null") add_target(shown, path_, instantiator_, out_);
     return end;
   }
 
   std::string_view text_, path_;
+  Instantiator instantiator_;
   CodeList& out_;
 };
 
 }  // namespace
 
+std::string without_escapes(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const char kind = text[at] == '\\' && at + 1 < text.size() ? text[at + 1] : '\0';
+    const size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
+    const auto code = digits == 0 ? std::nullopt : parse_number<uint32_t>(text.substr(at + 2, digits), 16);
+    if (code && *code < 0x80) {
+      out += static_cast<char>(*code);
+      at += 2 + digits;
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
 bool may_have_targets(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
-void add_targets(std::string_view text, std::string_view path, bool is_nemo, CodeList& out) {
+void add_target(std::string_view target, std::string_view path, Instantiator instantiator, CodeList& out) {
+  if (is_harmless(target, instantiator)) return;
+  const bool is_monai = instantiator == Instantiator::monai;
+  out.add({fmt::format("_target_: {}", target), std::string(path),
+           fmt::format("when {} instantiates the configuration", is_monai ? "MONAI" : "NeMo or Hydra")});
+}
+
+void add_targets(std::string_view text, std::string_view path, Instantiator instantiator, CodeList& out) {
   const std::string plain = text.find('\\') == text.npos ? std::string(text) : without_escapes(text);
-  Targets targets(plain, path, out);
+  Targets targets(plain, path, instantiator, out);
   targets.find("_target_", false);
-  if (is_nemo) targets.find("target", true);
+  if (instantiator == Instantiator::nemo) targets.find("target", true);
   add_tags(plain, path, out);
 }
 

@@ -119,6 +119,11 @@ def expression(text):
     return bundle(text={"net": {"_target_": "UNet", "spatial_dims": 3}, "x": [text]})
 
 
+NETWORK = (bundle(text={"imports": [], "net": {"_target_": "monai.networks.nets.UNet", "channels": [1, 2]},
+                        "opt": {"_target_": "torch.optim.Adam", "params": "$@net.weights", "lr": 1e-3},
+                        "keys": "$['image', 'label'] + [@extra if @on else None]", "on": "$not (@off)", "n": "$(@a + 1) * 2",
+                        "t": {"_target_": "Compose", "transforms": [{"_target_": "LoadImaged", "keys": "@keys"}]}}))
+
 COREML = table("CodeOfCoreml", rows(
     code("coreml-custom-layer", coreml(500, coreml_layer(500, protobuf.data(10, "AAPLSwish"))),
          ("custom layer AAPLSwish", "m.mlmodel")),
@@ -181,6 +186,50 @@ TENSORFLOW = table("CodeOfTensorflow", rows(
     harmless("keras-nodes", keras(node_layer({"name": "n", "op": "AddV2"}), node_layer(node_text("Mul")), node_layer("\x01"),
                                   node_layer({"op": "PrintV2", "attr": {"output_stream": {"s": "c3RkZXJy"}}}), node_layer(None))),
 ))
+
+MONAI = table("CodeOfMonai", rows(
+    code("monai-import", expression("$import os"), ("expression $import os", "configs/inference.json")),
+    code("monai-call", expression("$os.system('id')"), ("expression $os.system('id')", "configs/inference.json")),
+    code("monai-call-behind-blanks", expression("$(lambda: print)() or print ('x')"),
+         ("expression $(lambda: print)() or print ('x')", "configs/inference.json")),
+    code("monai-call-of-an-item", expression("$[f][0](1)"), ("expression $[f][0](1)", "configs/inference.json")),
+    code("monai-call-with-escapes", bundle(text='{"a": "\\u0024eval\\u0028@b)"}'),
+         ("expression $eval(@b)", "configs/inference.json")),
+    code("monai-target", bundle(text={"net": {"_target_": "subprocess.run", "args": ["id"]}}),
+         ("_target_: subprocess.run", "configs/inference.json")),
+    code("monai-target-of-the-bundle", bundle(text={"net": {"_target_": "scripts.net.Net"}}),
+         ("_target_: scripts.net.Net", "configs/inference.json")),
+    code("monai-target-of-python", bundle(text={"x": {"_target_": "eval"}}), ("_target_: eval", "configs/inference.json")),
+    code("monai-target-through-monai", bundle(text={"x": {"_target_": "monai.utils.module.optional_import"}}),
+         ("_target_: monai.utils.module.optional_import", "configs/inference.json")),
+    *(code(f"monai-yaml-{name}", bundle("train__yaml", text), (f"expression {shown}", "configs/train.yaml"))
+      for name, text, shown in (
+          ("plain", "net: UNet\nx: $os.system('id')\n", "$os.system('id')"),
+          ("in-a-list", "x:\n- $import glob\n- 1\n", "$import glob"),
+          ("in-quotes", "x: \"$print('a')\" # no\n", "$print('a')"),
+          ("in-single-quotes", "x: '$print(''a'')'\n", "$print(''a'')"),
+          ("in-braces", "x: {a: $f(1)}\n", "$f(1)}"),
+          ("with-escapes", 'x: "\\x24f\\x28)"\n', "$f()"),
+          ("on-two-lines", "x: $f\n  (1)\ny: 1\n", "$f\\x0a  (1)"),
+          ("as-a-block", "x: |\n  $f(1)\n  \ny: g(1)\n", "$f(1)"))),
+    code("monai-yaml-target", bundle("train__yaml", "net:\n  _target_: scripts.Net\nx: {_target_: UNet}\n"),
+         ("_target_: scripts.Net", "configs/train.yaml")),
+    code("monai-packed", packed("m.zip", b___configs___train__json={"x": "$import os"}, b___models___model__safetensors=WEIGHTS),
+         ("expression $import os", "b/configs/train.json")),
+    code("monai-in-torchscript", file("m.ts", torch_zip(**{"archive/extra/inference.json": '{"x": "$f()"}',
+                                                           "archive/code/__torch__/m.py": "x = 1\n"})),
+         ("expression $f()", "archive/extra/inference.json")),
+    harmless("monai", NETWORK),
+    harmless("monai-yaml", bundle("train__yaml", "n:\n  _target_: UNet\n  x: $@a + 1\n  y: ${hydra}\n  z: $(@a or @b)\nf: g($1) $\n"
+                                  "imported: $@important\nopt: {_target_: torch.optim.Adam, lr: 1e-3}\n")),
+    harmless("dollars-elsewhere", directory(prompts___p__json={"x": "$f(1)"}, other__yaml="x: $f(1)\n")),
+))
+
+LONG = [Case(f"monai-{name}-in-linear-time", bundle("train__yaml", text), ("verify", "--safe", SOURCE), status)
+        for name, text, status in (("dollars", " $" * 1_000_000, 4), ("calls", "x: $" + "f (" * 1_000_000, 4),
+                                   ("quotes", '"$' * 1_000_000, 0), ("lines", "x: $a\n" + "  b\n" * 500_000, 4),
+                                   ("blanks", "x: $f" + " " * 2_000_000 + "(1)\n", 4))]
+LIMITS = table("LongBundles", LONG)
 
 if __name__ == "__main__":
     unittest.main()
