@@ -25,8 +25,13 @@ inline constexpr uint32_t kType = bytes(2);
 inline constexpr uint32_t kBottom = bytes(3);
 inline constexpr uint32_t kTop = bytes(4);
 inline constexpr uint32_t kBlobs = bytes(7);
+inline constexpr uint32_t kPythonParameter = bytes(130);
 inline constexpr uint32_t kInputParameter = bytes(143);
 }  // namespace layer
+
+// PythonParameter
+inline constexpr uint32_t kModule = bytes(1);
+inline constexpr uint32_t kClass = bytes(2);
 
 // InputParameter
 inline constexpr uint32_t kShapeOfInput = bytes(1);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "formats/caffe/blob.h"
 #include "formats/caffe/fields.h"
+#include "formats/code/list.h"
 #include "formats/common/limits.h"
 #include "formats/graphs/graph_writer.h"
 #include "formats/protobuf/dimensions.h"
@@ -166,10 +167,20 @@ class NetReader {
     TRY_VOID(describe(message, form, layer));
     TRY_VOID(describe(oldest, kOldestLayer, layer));
     has_layers_ = has_layers_ || (layer.has_name && layer.has_type);
+    if (layer.type == "Python") TRY_VOID(note_python(message));
     uint64_t index = 0;
     TRY_VOID(add_blobs(message, form, layer.name, index));
     TRY_VOID(add_blobs(oldest, kOldestLayer, layer.name, index));
     return keep(std::move(layer));
+  }
+
+  // Caffe imports the module, and makes an object of the class.
+  Result<void> note_python(const Message& layer) {
+    const Message python = TRY(scanner_.message_at(layer, layer::kPythonParameter));
+    const std::string module = TRY(scanner_.text_at(python, kModule, kMaxNameLength));
+    const std::string type = TRY(scanner_.text_at(python, kClass, kMaxNameLength));
+    code_.add({fmt::format("Python layer {}.{}", module, type), "", "when Caffe loads the network"});
+    return {};
   }
 
   Result<void> describe(const Message& message, const Form& form, Layer& out) {
@@ -298,6 +309,7 @@ class NetReader {
   void finish() {
     Map& metadata = model_.metadata;
     if (!name_.empty()) model_.common.append("name", name_);
+    std::move(code_).move_to(model_.common);
     List inputs = this->inputs();
     if (!inputs.empty()) metadata.append("inputs", inputs);
     List outputs, values;
@@ -327,6 +339,7 @@ class NetReader {
   Shape input_dims_;
   std::map<std::string, CurrentValue> values_;
   std::map<std::string, uint64_t> operators_;
+  CodeList code_;
   List layers_;
 };
 

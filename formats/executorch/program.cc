@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/executorch/graph.h"
 #include "formats/executorch/method.h"
@@ -46,6 +47,7 @@ class ProgramReader {
     model_.metadata.append("methods", std::move(methods));
     model_.metadata.append("segments", file_.segments.size());
     model_.metadata.append("external_tensors", external_);
+    std::move(code_).move_to(model_.common);
     return {};
   }
 
@@ -119,14 +121,19 @@ class ProgramReader {
 
   // ["aten::add.out"]
   Result<Value> operators_of(const Method& method) {
-    if (method.operators.size() > kMaxInlineList) return Value(fmt::format("{} operators", method.operators.size()));
+    const bool is_listed = method.operators.size() <= kMaxInlineList;
     List out;
     for (uint64_t i = 0; i < method.operators.size(); ++i) {
       const Table table = TRY(method.operators.table(i));
       std::string name = TRY(operator_name(table));
+      const size_t space = name.find("::");
+      if (space != name.npos && !code::is_namespace_of_executorch(name.substr(0, space)))
+        code::add_custom_operator(name, code_);
+      if (!is_listed) continue;
       TRY_VOID(keep(name));
       out.emplace_back(std::move(name));
     }
+    if (!is_listed) return Value(fmt::format("{} operators", method.operators.size()));
     return Value(std::move(out));
   }
 
@@ -170,7 +177,8 @@ class ProgramReader {
   Table constants_;                 // SubsegmentOffsets of constants
   flatbuffer::List mutable_;        // of SubsegmentOffsets
   std::set<std::tuple<bool, uint64_t, uint32_t, std::string>> seen_;  // tensors that were added
-  uint64_t external_ = 0;                                             // tensors with data in another file
+  CodeList code_;
+  uint64_t external_ = 0;  // tensors with data in another file
   uint64_t blobs_ = 0;
 };
 

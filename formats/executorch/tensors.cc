@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/text.h"
+#include "formats/code/list.h"
 #include "formats/common/limits.h"
 #include "formats/common/strided.h"
 #include "formats/executorch/types.h"
@@ -80,6 +81,8 @@ Result<void> TensorAdder::place(Tensor& tensor, const Layout& layout, const Resu
 }
 
 Result<void> TensorAdder::named_data(const flatbuffer::List& entries) {
+  constexpr std::string_view kLibrary = "so_blob";  // cuda_backend.cpp and metal_backend.cpp of ExecuTorch 1 load it
+  CodeList code;
   for (uint64_t i = 0; i < entries.size(); ++i) {
     const auto entry = TRY(entries.table(i));
     std::string key = TRY(entry.text(0, kMaxNameLength));
@@ -87,12 +90,15 @@ Result<void> TensorAdder::named_data(const flatbuffer::List& entries) {
     const auto bytes = segment(file_, index);
     const auto layout = TRY(entry.table(2));
     if (!layout.exists()) {
+      if (key.ends_with(kLibrary))
+        code.add({fmt::format("shared library {}", key), "", "when ExecuTorch loads a method of CUDA or Metal"});
       TRY_VOID(blob("named_data/" + key, bytes));
       continue;
     }
     const Layout read = TRY(read_layout(layout, 0, 1, 2));
     TRY_VOID(tensor(std::move(key), read, bytes));
   }
+  std::move(code).move_to(model_.common);
   return {};
 }
 

@@ -29,7 +29,8 @@ class TensorAdder {
   /// is a failure or does not fit. Fails with resource and io, and as the budget does.
   Result<void> tensor(std::string name, const Layout& layout, const Result<Slice>& bytes);
 
-  /// Adds the entries of a list of NamedData: those with a layout as tensors, others as parts. Fails as tensor().
+  /// Adds the entries of a list of NamedData: those with a layout as tensors, others as parts. Libraries are
+  /// in the common field `code`. Fails as tensor().
   Result<void> named_data(const flatbuffer::List& entries);
 
   /// Adds a blob as a part; or a warning if `bytes` is a failure. Fails as tensor().

@@ -347,7 +347,7 @@ Result<LayerArrays> arrays_of(const Layer& layer) {
   else if (type != kTypes.end())
     type->collect(out);
   else
-    out.reads_more();
+    return LayerArrays{.arrays = {}, .is_complete = false, .is_known = false};
   return out.take();
 }
 

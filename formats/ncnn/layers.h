@@ -24,6 +24,7 @@ struct Array {
 struct LayerArrays {
   std::vector<Array> arrays;  ///< in the order of the file
   bool is_complete = true;    ///< whether these are all that the layer reads
+  bool is_known = true;       ///< whether ncnn has layers of this type
 };
 
 /// The arrays of a layer: none and not complete for an unknown type. Fails with corrupt if a size is negative or zero

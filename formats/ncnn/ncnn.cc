@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
+#include "formats/code/operators.h"
 #include "formats/common/strided.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
@@ -54,6 +55,7 @@ class Reader {
     for (const Layer& layer : network.layers) TRY_VOID(read_layer(layer));
     report_end(network);
     TRY_VOID(add_metadata(network));
+    std::move(code_).move_to(model_.common);
     model_.format = "ncnn";
     model_.parts.insert(
         model_.parts.begin(),
@@ -85,6 +87,7 @@ class Reader {
   Result<void> read_layer(const Layer& layer) {
     ++count_of(layer.type);
     const LayerArrays found = TRY(arrays_of(layer));
+    if (!found.is_known) code::add_custom_operator(layer.type, code_);
     for (const Array& array : found.arrays) TRY_VOID(add(layer, array));
     if (found.is_complete || !incomplete_.empty()) return {};
     incomplete_ = fmt::format("the layer {} of type {}, which may read any number of bytes", quoted(layer.name),
@@ -232,6 +235,7 @@ class Reader {
   Budget& budget_;
   Model model_;
   Warnings warnings_;
+  CodeList code_;
   SourcePtr weights_;
   uint64_t at_ = 0;      // of the next array in the weights
   std::string stopped_;  // why the arrays from here on have no place; empty if they have

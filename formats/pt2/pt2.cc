@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "formats/archive/archive_formats.h"
 #include "formats/archive/zip.h"
+#include "formats/code/operators.h"
 #include "formats/common/flat.h"
 #include "formats/pt2/payloads.h"
 #include "formats/pt2/program.h"
@@ -189,10 +190,21 @@ class Pt2Reader {
     auto program = read();
     if (!program && !is_about_the_bytes(program.error())) return tl::unexpected(program.error());
     if (program)
-      program_ = std::move(*program);
+      use(std::move(*program), path);
     else
       contents_.warnings.add("{}: {}; the program is not described", quoted(path), program.error().message);
     return {};
+  }
+
+  // Operators of torch, and of other libraries: "torch.ops.aten.add.Tensor".
+  void use(Map program, const std::string& path) {
+    constexpr std::string_view kTorch = "torch.";
+    CodeList code;
+    program_ = std::move(program);
+    const Map* const operators = program_.find_as<Map>("operators");
+    for (const auto& [name, count] : operators == nullptr ? Map() : *operators)
+      if (name.starts_with(kTorch)) code::add_torchscript(name.substr(kTorch.size()), path, code);
+    std::move(code).move_to(model_.common);
   }
 
   // Whether it is a member that was read: it is no container of its own.

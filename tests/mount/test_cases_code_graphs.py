@@ -225,6 +225,26 @@ MONAI = table("CodeOfMonai", rows(
     harmless("dollars-elsewhere", directory(prompts___p__json={"x": "$f(1)"}, other__yaml="x: $f(1)\n")),
 ))
 
+OTHERS = table("CodeOfOtherGraphs", rows(
+    code("ort-custom-operator", ort("", "my.domain"), ("custom operator my.domain.Op", "m.ort")),
+    harmless("ort", ort("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")),
+    code("executorch-custom-operator", executorch("aten::add", "my_ops::mul"), ("custom operator my_ops::mul.out", "m.pte")),
+    code("executorch-many-operators", executorch(*(f"aten::op{i}" for i in range(2000)), "my_ops::mul"),
+         ("custom operator my_ops::mul.out", "m.pte")),
+    code("executorch-library", executorch("aten::add", data=["forward_so_blob", "weights"]),
+         ("shared library forward_so_blob", "m.pte")),
+    harmless("executorch", executorch("aten::add", "quantized_decomposed::choose_qparams", "llama::custom_sdpa", data=["weights"])),
+    code("ncnn-custom-layer", ncnn("Input", "YoloV5Focus"), ("custom operator YoloV5Focus", "m.param")),
+    harmless("ncnn", ncnn("Input", "ReLU", "Yolov3DetectionOutput")),
+    code("caffe-python-layer", caffe("Python", protobuf.data(130, protobuf.data(1, "rpn.proposal") + protobuf.data(2, "Proposal"))),
+         ("Python layer rpn.proposal.Proposal", "m.caffemodel")),
+    harmless("caffe", caffe("ReLU")),
+    code("exported-custom-operator", exported("torch.ops.aten.add.Tensor", "torch.ops.my_ops.run.default"),
+         ("custom operator my_ops::run", "models/model.json")),
+    code("exported-file", exported("torch.ops.aten.from_file.default"), ("operator aten::from_file", "models/model.json")),
+    harmless("exported", exported("torch.ops.aten.add.Tensor", "torch.ops.higher_order.cond", "_operator.getitem")),
+))
+
 LONG = [Case(f"monai-{name}-in-linear-time", bundle("train__yaml", text), ("verify", "--safe", SOURCE), status)
         for name, text, status in (("dollars", " $" * 1_000_000, 4), ("calls", "x: $" + "f (" * 1_000_000, 4),
                                    ("quotes", '"$' * 1_000_000, 0), ("lines", "x: $a\n" + "  b\n" * 500_000, 4),
