@@ -152,7 +152,8 @@ OPENVINO = table("CodeOfOpenvino", rows(
     code("openvino-extension", openvino(("CustomAddMul", "extension")), ("custom operator extension.CustomAddMul", "m.xml")),
     code("openvino-in-a-body", openvino_body("MyOp", "custom_opset"), ("custom operator custom_opset.MyOp", "m.xml")),
     harmless("openvino", openvino(("Parameter", "opset1"), ("ReLU", "opset16"), ("Proposal", "extension"),
-                                  ("GRUCell", "experimental"), ("ExperimentalDetectronTopKROIs", "experimental"), ("RMS", "ie_internal_opset"))),
+                                  ("GRUCell", "experimental"), ("ExperimentalDetectronTopKROIs", "experimental"),
+                                  ("RMS", "ie_internal_opset"))),
     harmless("openvino-without-versions", openvino(("Input", ""), ("Convolution", ""))),
     harmless("openvino-parameters-of-the-converter", openvino(("Result", "opset1"), rest=(
         '<meta_data><cli_parameters><extensions value="DIR"/></cli_parameters></meta_data>'))),
