@@ -106,9 +106,29 @@ constexpr auto kNamespaces = std::to_array<std::string_view>({"aten",
                                                               "dist_rpc",
                                                               "tensorrt"});
 
-// BuiltinOpResolver of TFLite, and that of its reference kernels before 2020.
-constexpr auto kTflite = std::to_array<std::string_view>(
-    {"NumericVerify", "Mfcc", "AudioSpectrogram", "TFLite_Detection_PostProcess", "LayerNormLstm", "Relu1"});
+// BuiltinOpResolver of TFLite, that of its reference kernels before 2020, and MicroMutableOpResolver.
+constexpr auto kTflite = std::to_array<std::string_view>({"NumericVerify",
+                                                          "Mfcc",
+                                                          "AudioSpectrogram",
+                                                          "TFLite_Detection_PostProcess",
+                                                          "LayerNormLstm",
+                                                          "Relu1",
+                                                          "ethos-u",
+                                                          "CIRCULAR_BUFFER",
+                                                          "SignalDelay",
+                                                          "SignalEnergy",
+                                                          "SignalFftAutoScale",
+                                                          "SignalFilterBank",
+                                                          "SignalFilterBankLog",
+                                                          "SignalFilterBankSpectralSubtraction",
+                                                          "SignalFilterBankSquareRoot",
+                                                          "SignalFramer",
+                                                          "SignalIrfft",
+                                                          "SignalOverlapAdd",
+                                                          "SignalPCAN",
+                                                          "SignalRfft",
+                                                          "SignalStacker",
+                                                          "SignalWindow"});
 
 // What OpenVINO reads from opset6 although its version is "extension": ir_deserializer.cpp.
 constexpr auto kOpenvinoExtensions = std::to_array<std::string_view>(

@@ -23,7 +23,8 @@ bool is_custom_onnx(std::string_view domain, std::string_view type);
 /// registers have "extension", or a name of its own.
 bool is_of_openvino(std::string_view version, std::string_view type);
 
-/// Whether TFLite has this custom operator itself, or as one of TensorFlow ("FlexErf").
+/// Whether TFLite, or TFLite for microcontrollers, has this custom operator itself, or as one of TensorFlow
+/// ("FlexErf").
 bool is_of_tflite(std::string_view custom_op);
 
 /// Whether ExecuTorch has the operators of this namespace: "aten" of "aten::add.out".
