@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/code/list.h"
 #include "formats/common/cursor.h"
+#include "formats/common/lenient_json.h"
 #include "formats/common/limits.h"
 #include "formats/common/type_codes.h"
 #include "formats/common/warnings.h"
@@ -122,6 +124,25 @@ Result<Array> read_array(Cursor& cursor) {
   return array;
 }
 
+// Nodes that run code which the graph only names: a class of Python, or functions at an address in memory. A node may
+// have graphs of its own.
+void add_custom_nodes(const Value& value, std::string_view path, CodeList& out) {
+  if (const auto* const list = std::get_if<List>(&value))
+    for (const Value& one : *list) add_custom_nodes(one, path, out);
+  const auto* const map = std::get_if<Map>(&value);
+  if (map == nullptr) return;
+  const std::string_view op = text_in(*map, "op");
+  std::string_view type;
+  for (const char* const key : {"attrs", "attr", "param"})  // of MXNet 1, 0.9 and before
+    if (const auto* const attributes = map->find_as<Map>(key)) type = text_in(*attributes, "op_type");
+  if (op == "Custom")
+    out.add({fmt::format("custom operator {}", type), std::string(path),
+             "when a program that registers the operator runs the graph"});
+  else if (op == "_Native" || op == "_NDArray")
+    out.add({fmt::format("operator {}", op), std::string(path), "when MXNet runs the graph"});
+  for (const auto& [key, one] : *map) add_custom_nodes(one, path, out);
+}
+
 class Reader {
  public:
   explicit Reader(const Container& container)
@@ -196,8 +217,21 @@ class Reader {
     const std::string name = container_.name.substr(0, container_.name.size() - kEnd.size()) + "-symbol.json";
     auto bytes = open_below(container_, name);
     if (!bytes) return may_pass(bytes.error()) ? Result<void>(tl::unexpected(bytes.error())) : Result<void>();
+    examine(**bytes, name);
     model_.parts.push_back({.path = name, .source = Later<SourcePtr>::of(std::move(*bytes)), .is_structure = true});
     return {};
+  }
+
+  // A graph that is no JSON has no operators for MXNet either.
+  void examine(const Source& graph, const std::string& name) {
+    Budget budget(graph.size());
+    const auto json = parse_small_json(graph, budget);
+    CodeList code;
+    if (json)
+      add_custom_nodes(*json, name, code);
+    else if (json.error().code != Code::corrupt)
+      warnings_.add("{}: {}; its operators are not examined", quoted(name), json.error().message);
+    std::move(code).move_to(model_.common);
   }
 
   const Container& container_;

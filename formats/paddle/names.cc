@@ -25,6 +25,8 @@ constexpr uint64_t kMaxJsonSize = 100'000'000;
 // framework.proto of Paddle 3.
 constexpr uint32_t kBlock = protobuf::bytes(1);         // of ProgramDesc
 constexpr uint32_t kVariable = protobuf::bytes(3);      // of BlockDesc
+constexpr uint32_t kOperator = protobuf::bytes(4);      // of BlockDesc
+constexpr uint32_t kOperatorType = protobuf::bytes(3);  // of OpDesc
 constexpr uint32_t kName = protobuf::bytes(1);          // of VarDesc
 constexpr uint32_t kType = protobuf::bytes(2);          // of VarDesc
 constexpr uint32_t kPersistable = protobuf::varint(3);  // of VarDesc
@@ -38,6 +40,12 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+constexpr std::string_view kPython = "py_func";
+
+void add_python(CodeList& code, const std::string& program) {
+  code.add({fmt::format("operator {}", kPython), program, "when a program with the Python function runs the graph"});
 }
 
 Result<void> keep_name(std::string name, Charges& charges, std::vector<std::string>& names) {
@@ -77,6 +85,7 @@ class JsonParameters final : public JsonEvents {
     if (open_.empty()) return true;
     Open& inner = open_.back();
     if (inner.key == Key::kind) inner.is_parameter = text == "p";
+    has_python_ = has_python_ || (inner.key == Key::kind && text.substr(text.rfind('.') + 1) == kPython);
     if (inner.key == Key::magic && open_.size() == 2) is_program_ = is_program_ || text == "pir";
     if (inner.is_attributes && inner.values == kPlaceOfName) open_[open_.size() - 2].name = std::move(text);
     return pass();
@@ -110,6 +119,8 @@ class JsonParameters final : public JsonEvents {
     return sorted(std::move(names_));
   }
 
+  bool has_python() const { return has_python_; }
+
  private:
   static constexpr uint64_t kPlaceOfName = 3;
 
@@ -139,20 +150,23 @@ class JsonParameters final : public JsonEvents {
   std::vector<Open> open_;
   std::vector<std::string> names_;
   std::optional<Error> problem_;
-  bool is_program_ = false;
+  bool is_program_ = false, has_python_ = false;
 };
 
-}  // namespace
-
-Result<std::vector<std::string>> names_of_json(const Source& program, Budget& budget, Charges& charges) {
+// The names of the parameters of a program in JSON (PIR, of Paddle 3), sorted. They are charged to `charges`. Fails
+// with not_found if it is another JSON text.
+Result<std::vector<std::string>> names_of_json(const Source& program, Budget& budget, Charges& charges, Names& out) {
   if (program.size() > kMaxJsonSize)
     return failure(Code::unsupported, fmt::format("{} bytes, at most {} are read", program.size(), kMaxJsonSize));
   TRY_VOID(budget.charge(Cost::input, program.size()));
   JsonParameters parameters(charges);
-  return parameters.take(read_json(program, 0, program.size(), parameters));
+  auto names = parameters.take(read_json(program, 0, program.size(), parameters));
+  if (parameters.has_python()) add_python(out.code, out.program);
+  return names;
 }
 
-Result<std::vector<std::string>> names_of_program(const Source& program, Budget& budget, Charges& charges) {
+// The names of the persistable variables of a program (ProgramDesc), sorted. They are charged to `charges`.
+Result<std::vector<std::string>> names_of_program(const Source& program, Budget& budget, Charges& charges, Names& out) {
   Scanner scanner(program, &budget);
   const Message whole = scanner.whole();
   std::vector<std::string> names;
@@ -162,13 +176,18 @@ Result<std::vector<std::string>> names_of_program(const Source& program, Budget&
     const Message block = TRY(scanner.child(whole, *each));
     Fields fields(scanner, block);
     while (const auto field = TRY(fields.next())) {
-      if (field->tag != kVariable) continue;
-      const Message variable = TRY(scanner.child(block, *field));
-      TRY_VOID(add_variable(scanner, variable, charges, names));
+      if (field->tag != kVariable && field->tag != kOperator) continue;
+      const Message child = TRY(scanner.child(block, *field));
+      if (field->tag == kVariable)
+        TRY_VOID(add_variable(scanner, child, charges, names));
+      else if (TRY(scanner.text_at(child, kOperatorType, kMaxNameLength)) == kPython)
+        add_python(out.code, out.program);
     }
   }
   return sorted(std::move(names));
 }
+
+}  // namespace
 
 Result<Names> read_names(const Container& container, Warnings& warnings) {
   constexpr std::array kPrograms = {std::pair{".pdmodel", &names_of_program}, std::pair{".json", &names_of_json}};
@@ -179,10 +198,10 @@ Result<Names> read_names(const Container& container, Warnings& warnings) {
     if (!bytes && bytes.error().code == Code::resource) return tl::unexpected(bytes.error());
     if (!bytes) continue;
     Charges charges(*container.budget);
-    auto names = read(**bytes, *container.budget, charges);
+    Names found{{}, stem + suffix, *bytes, {}};
+    auto names = read(**bytes, *container.budget, charges, found);
     if (!names && names.error().code == Code::not_found) continue;
     if (!names && !is_about_the_bytes(names.error())) return tl::unexpected(names.error());
-    Names found{{}, stem + suffix, std::move(*bytes)};
     if (names) {
       found.names = std::move(*names);
       charges.keep();

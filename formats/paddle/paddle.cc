@@ -154,6 +154,7 @@ class Reader {
 
   Result<void> name_tensors() {
     Names found = TRY(read_names(container_, warnings_));
+    std::move(found.code).move_to(model_.common);
     if (found.bytes == nullptr) return {};
     model_.parts.push_back({.path = found.program, .source = Later<SourcePtr>::of(found.bytes), .is_structure = true});
     const uint64_t count = found.names.size();

@@ -1,7 +1,7 @@
 """Operators, layers and expressions that need code of others, in graphs and bundles: the list `code`, and harmless models."""
 import base64
 import functools
-import os
+import json
 import struct
 
 from cases import SOURCE, Case, file, table
@@ -83,16 +83,42 @@ def caffe(type, *parameters):
     return file("m.caffemodel", protobuf.data(100, protobuf.data(1, "l") + protobuf.data(2, type) + b"".join(parameters)))
 
 
-def ncnn(*types):
-    lines = ["7767517", f"{len(types)} {len(types)}", *(f"{type} l{i} 0 1 b{i}" for i, type in enumerate(types))]
-
+def written(name, data, other, other_data):
+    """The first of two files."""
     def build(tmp):
-        for name, data in (("m.param", "\n".join(lines) + "\n"), ("m.bin", "")):
-            with open(os.path.join(tmp, name), "w", encoding="utf-8") as out:
-                out.write(data)
-        return os.path.join(tmp, "m.param")
+        file(other, other_data)(tmp)
+        return file(name, data)(tmp)
 
     return build
+
+
+def ncnn(*types):
+    lines = ["7767517", f"{len(types)} {len(types)}", *(f"{type} l{i} 0 1 b{i}" for i, type in enumerate(types)), ""]
+    return written("m.param", "\n".join(lines).encode(), "m.bin", b"")
+
+
+def mxnet(*nodes, key="attrs"):
+    """Parameters without arrays, and a graph with nodes of (op, attributes)."""
+    graph_of = {"nodes": [{"op": op, "name": f"n{i}", key: attributes} for i, (op, attributes) in enumerate(nodes)]}
+    return written("m-0000.params", struct.pack("<4Q", 0x112, 0, 0, 0), "m-symbol.json", json.dumps(graph_of).encode())
+
+
+def paddle(program, suffix="pdmodel"):
+    description = protobuf.number(1, 5) + protobuf.number(2, 1)
+    tensor = struct.pack("<IQII", 0, 0, 0, len(description)) + description + bytes(4)
+    return written("m.pdiparams", tensor, f"m.{suffix}", program)
+
+
+def paddle_program(*operators):
+    variable = protobuf.data(3, protobuf.data(1, "w") + protobuf.data(2, protobuf.number(1, 7)) + protobuf.number(3, 1))
+    calls = b"".join(protobuf.data(4, protobuf.data(3, operator)) for operator in operators)
+    return protobuf.data(1, protobuf.number(1, 0) + variable + calls)
+
+
+def paddle_json(*operators):
+    parameter = {"#": "p", "A": [0, 1, 1, "w"]}
+    text = {"base_code": {"magic": "pir"}, "program": {"ops": [parameter, *({"#": operator} for operator in operators)]}}
+    return json.dumps(text).encode()
 
 
 def exported(*targets):
@@ -168,6 +194,7 @@ TFLITE = table("CodeOfTflite", rows(
     code("tflite-flex-of-a-library", tflite("FlexAddons>Resampler"), ("custom operator FlexAddons>Resampler", "m.tflite")),
     harmless("tflite", tflite()),
     harmless("tflite-own-custom-operators", tflite("TFLite_Detection_PostProcess", "Mfcc", "AudioSpectrogram", "FlexErf")),
+    harmless("tflite-micro", tflite("SignalWindow", "SignalRfft", "CIRCULAR_BUFFER", "ethos-u")),
 ))
 
 TENSORFLOW = table("CodeOfTensorflow", rows(
@@ -240,6 +267,16 @@ OTHERS = table("CodeOfOtherGraphs", rows(
     code("caffe-python-layer", caffe("Python", protobuf.data(130, protobuf.data(1, "rpn.proposal") + protobuf.data(2, "Proposal"))),
          ("Python layer rpn.proposal.Proposal", "m.caffemodel")),
     harmless("caffe", caffe("ReLU")),
+    code("mxnet-custom-operator", mxnet(("null", {}), ("Custom", {"op_type": "proposal"})),
+         ("custom operator proposal", "m-symbol.json")),
+    code("mxnet-custom-operator-of-old-files", mxnet(("Custom", {"op_type": "proposal"}), key="param"),
+         ("custom operator proposal", "m-symbol.json")),
+    code("mxnet-address", mxnet(("_Native", {"info": "0x7f0000000000"})), ("operator _Native", "m-symbol.json")),
+    harmless("mxnet", mxnet(("null", {}), ("Convolution", {"num_filter": "1"}))),
+    code("paddle-python", paddle(paddle_program("conv2d", "py_func")), ("operator py_func", "m.pdmodel")),
+    code("paddle-python-in-json", paddle(paddle_json("1.conv2d", "1.py_func"), "json"), ("operator py_func", "m.json")),
+    harmless("paddle", paddle(paddle_program("conv2d", "relu"))),
+    harmless("paddle-json", paddle(paddle_json("1.conv2d", "1.relu"), "json")),
     code("exported-custom-operator", exported("torch.ops.aten.add.Tensor", "torch.ops.my_ops.run.default"),
          ("custom operator my_ops::run", "models/model.json")),
     code("exported-file", exported("torch.ops.aten.from_file.default"), ("operator aten::from_file", "models/model.json")),
