@@ -51,7 +51,8 @@ TEST(Tflite, SmallModelIsShown) {
   EXPECT_EQ(model.tensors[0].scope, "");
   EXPECT_EQ(model.tensors[5].scope, "subgraphs/body");
   EXPECT_EQ(model.version, "3");
-  EXPECT_EQ(to_json_line(model.common), R"({"description":"a model"})");
+  EXPECT_EQ(text_in(model.common, "description"), "a model");
+  EXPECT_THAT(test::json_at(model.common, "code"), HasSubstr("custom operator Mine"));
   EXPECT_EQ(metadata_of(model, "operators"), R"({"CONV_2D":1,"CUSTOM:Mine":1})");
   EXPECT_EQ(metadata_of(model, "inputs"), R"([{"name":"x","dtype":"float32","shape":[1,2]}])");
   EXPECT_EQ(metadata_of(model, "signatures"), R"([{"key":"serve","subgraph":0,"inputs":{"x":0},"outputs":{"x":0}}])");
