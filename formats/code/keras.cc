@@ -170,8 +170,7 @@ class Finder {
         return add(fmt::format("custom class {}", name), kCustom);
     }
     const bool has_name = class_name.find('>') == class_name.npos;
-    if (is_layer && module.empty() && has_name && !is_of_keras(class_name, kLayersOfKeras))
-      add(fmt::format("custom class {}", class_name), kCustom);
+    if (is_layer && module.empty() && has_name) add_layer_class(class_name, file_, out_);
   }
 
   std::string file_;
@@ -184,6 +183,11 @@ std::vector<std::string> lambda_layers(const Value& configuration) {
   std::vector<std::string> names;
   find_lambdas(configuration, names);
   return names;
+}
+
+void add_layer_class(std::string_view class_name, std::string_view file, CodeList& out) {
+  if (!is_of_keras(class_name, kLayersOfKeras))
+    out.add({fmt::format("custom class {}", class_name), std::string(file), kCustom});
 }
 
 void add_keras(const Value& configuration, std::string_view file, CodeList& out) {

@@ -19,4 +19,7 @@ std::vector<std::string> lambda_layers(const Value& configuration);
 /// Adds what may run code in the configuration of a model, or of a layer.
 void add_keras(const Value& configuration, std::string_view file, CodeList& out);
 
+/// Adds a layer by its class, if that is not one of Keras.
+void add_layer_class(std::string_view class_name, std::string_view file, CodeList& out);
+
 }  // namespace weightfs::code

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/values/json.h"
+#include "formats/code/keras.h"
 
 namespace weightfs::tfjs {
 namespace {
@@ -19,7 +20,8 @@ constexpr uint64_t kMaxFactValues = 65'536;
 // layers in any list "layers".
 class Topology {
  public:
-  Topology(Budget& budget, std::map<std::string, uint64_t>& counts) : budget_(budget), counts_(counts) {}
+  /// `out` outlives it.
+  Topology(Budget& budget, ModelJson& out) : budget_(budget), counts_(out.operators), code_(out.code) {}
 
   void key(std::string_view name) {
     open_.back().key = name == "node"         ? Key::node
@@ -42,6 +44,7 @@ class Topology {
     TRY_VOID(budget_.charge(Cost::value, 2));
     TRY_VOID(budget_.charge(Cost::kept, text.size()));
     counts_.emplace(text, 1);
+    if (inner.list == Key::layers) code::add_layer_class(text, "", code_);
     return {};
   }
   void begin(bool is_list) {
@@ -64,13 +67,14 @@ class Topology {
 
   Budget& budget_;
   std::map<std::string, uint64_t>& counts_;
+  CodeList& code_;
   std::vector<Open> open_;
 };
 
 class Reader final : public JsonEvents {
  public:
   explicit Reader(Budget& budget)
-      : topology_(budget, out_.operators), manifest_(kMaxManifestValues, budget), facts_(kMaxFactValues, budget) {}
+      : topology_(budget, out_), manifest_(kMaxManifestValues, budget), facts_(kMaxFactValues, budget) {}
 
   bool scalar(Value value) override {
     return pass([&](JsonEvents& builder) { return builder.scalar(std::move(value)); });

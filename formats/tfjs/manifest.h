@@ -7,6 +7,7 @@
 
 #include "base/budget.h"
 #include "base/values/value.h"
+#include "formats/code/list.h"
 #include "formats/common/warnings.h"
 
 namespace weightfs::tfjs {
@@ -16,6 +17,7 @@ struct ModelJson {
   Value manifest;  ///< weightsManifest; null if there is none
   Map facts;       ///< the other keys but modelTopology: format, generatedBy, convertedBy, signature, …
   std::map<std::string, uint64_t> operators;  ///< of a graph, or the classes of layers
+  CodeList code;                              ///< layers of classes that Keras does not have
 };
 
 /// The maximum size of a model.json, in bytes.

@@ -66,6 +66,7 @@ const Map* signature_in(const Map& facts) {
 
 Result<void> describe(ModelJson& json, Budget& budget, Model& model) {
   Map& metadata = model.metadata;
+  std::move(json.code).move_to(model.common);
   model.version = text_in(json.facts, "format");
   for (const char* const key : {"generatedBy", "convertedBy"})
     if (const std::string_view text = text_in(json.facts, key); !text.empty() && !metadata.find("producer_name"))

@@ -2,6 +2,7 @@
 import base64
 import functools
 import json
+import os
 import struct
 
 from cases import SOURCE, Case, file, table
@@ -127,6 +128,12 @@ def exported(*targets):
                   data___weights___model_weights_config__json={"config": {}})
 
 
+def tfjs(*classes):
+    layers = [{"class_name": name, "config": {"name": name}} for name in classes]
+    topology = {"model_config": {"class_name": "Sequential", "config": {"layers": layers}}}
+    return file("model.json", json.dumps({"format": "layers-model", "modelTopology": topology, "weightsManifest": []}).encode())
+
+
 def node_layer(node):
     return {"class_name": "TensorFlowOpLayer", "config": {"name": "x", "node_def": node, "constants": {}}}
 
@@ -139,6 +146,17 @@ def bundle(name="inference__json", text=None, **more):
     """A directory of MONAI, with weights."""
     metadata = {"version": "0.1.0", "description": "costs $5 (five)"}
     return directory(**{"configs___metadata__json": metadata, "configs___" + name: text, **more})
+
+
+def monai_directory(text):
+    """A bundle as MONAI lays it out: its weights are in models/."""
+    def build(tmp):
+        for name, data in (("configs/inference.json", json.dumps({"x": text}).encode()), ("models/model.safetensors", WEIGHTS)):
+            os.makedirs(os.path.join(tmp, "b", os.path.dirname(name)), exist_ok=True)
+            file(os.path.join("b", name), data)(tmp)
+        return os.path.join(tmp, "b")
+
+    return build
 
 
 def expression(text):
@@ -247,6 +265,9 @@ MONAI = table("CodeOfMonai", rows(
     code("monai-in-torchscript", file("m.ts", torch_zip(**{"archive/extra/inference.json": '{"x": "$f()"}',
                                                            "archive/code/__torch__/m.py": "x = 1\n"})),
          ("expression $f()", "archive/extra/inference.json")),
+    [Case("monai-directory", monai_directory("$import os"), ("verify", "--safe", SOURCE), 4, {},
+          ["configs/inference.json: expression $import os runs code"]),
+     Case("monai-harmless-directory", monai_directory("$@a"), ("verify", "--safe", SOURCE), 0, {}, (), ["runs code"])],
     harmless("monai", NETWORK),
     harmless("monai-yaml", bundle("train__yaml", "n:\n  _target_: UNet\n  x: $@a + 1\n  y: ${hydra}\n  z: $(@a or @b)\nf: g($1) $\n"
                                   "imported: $@important\nopt: {_target_: torch.optim.Adam, lr: 1e-3}\n")),
@@ -277,6 +298,8 @@ OTHERS = table("CodeOfOtherGraphs", rows(
     code("paddle-python-in-json", paddle(paddle_json("1.conv2d", "1.py_func"), "json"), ("operator py_func", "m.json")),
     harmless("paddle", paddle(paddle_program("conv2d", "relu"))),
     harmless("paddle-json", paddle(paddle_json("1.conv2d", "1.relu"), "json")),
+    code("tfjs-custom-layer", tfjs("Dense", "MyLayer"), ("custom class MyLayer", "model.json")),
+    harmless("tfjs", tfjs("InputLayer", "Conv2D", "Dense")),
     code("exported-custom-operator", exported("torch.ops.aten.add.Tensor", "torch.ops.my_ops.run.default"),
          ("custom operator my_ops::run", "models/model.json")),
     code("exported-file", exported("torch.ops.aten.from_file.default"), ("operator aten::from_file", "models/model.json")),
