@@ -270,19 +270,20 @@ class MountTestCase(TestCase):
 
 
 class OneMountTestCase(MountTestCase):
-    """Tests that only read a model, which the class mounts once: `mnt`. `owner` has its source; a test has its own directory, too."""
+    """Tests that only read models, which the class mounts once: `mnt`, with a directory for each model if there are several.
+    `owner` has the sources; a test has its own directory, too."""
 
     @classmethod
     def setUpClass(cls):
         cls.owner = MountTestCase()
         cls.owner.setUp()
         cls.addClassCleanup(cls.remove)
-        cls.mnt = cls.owner.mount(cls.source_of(cls.owner))
+        cls.mnt = cls.owner.mount(*cls.sources_of(cls.owner))
 
     @classmethod
-    def source_of(cls, owner):
-        """Writes the model."""
-        return owner.sample()
+    def sources_of(cls, owner):
+        """Writes the models."""
+        return [owner.sample()]
 
     @classmethod
     def remove(cls):

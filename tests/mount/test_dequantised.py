@@ -96,9 +96,9 @@ def wrong_ranges(path, expected, seed, count=25):
 
 class QuantisedTypes(OneMountTestCase):
     @classmethod
-    def source_of(cls, owner):
+    def sources_of(cls, owner):
         tensors = [Tensor(name, name, (COUNT, its.elements), blocks(name)) for name, its in TYPES.items()]
-        return owner.sample("m.gguf", tensors, "gguf")
+        return [owner.sample("m.gguf", tensors, "gguf")]
 
     def test_values_have_the_bits_of_ggml(self):
         for name, its in TYPES.items():

@@ -20,31 +20,35 @@ import tomllib
 import unittest
 
 
-class EveryFormat(MountTestCase):
+class EveryFormat(OneMountTestCase):
     """semantics 1 and 2: the same tree for every format, with the bytes of each tensor as stored."""
 
+    @classmethod
+    def sources_of(cls, owner):
+        return [owner.sample("model." + format, format=format)
+                for format in ("safetensors", "gguf", "bintensors", "bintensors-legacy", "rten", "rten-v1")]
+
     def check(self, format, version):
-        source = self.sample("model." + format, format=format)
-        mnt = self.mount(source)
+        mnt = os.path.join(self.mnt, "model." + format)
         self.assertEqual(sorted(set(os.listdir(mnt)) - {"graph.json"}),
                          ["files", "float32", "metadata.json", "metadata.toml", "npy", "tensors", "tensors.json", "views"])
         with open(os.path.join(mnt, "tensors.json")) as file:
             index = {tensor["name"]: tensor for tensor in json.load(file)["tensors"]}
         self.assertEqual(list(index), [tensor.name for tensor in sample_tensors()])
-        container = self.read("model." + format)
+        container = self.owner.read("model." + format)
         for tensor in sample_tensors():
             shown = index[tensor.name]
-            self.assertEqual(self.read("mnt", "tensors", shown["path"]), tensor.data)
+            self.assertEqual(self.read(mnt, "tensors", shown["path"]), tensor.data)
             self.assertEqual(shown["dtype"], tensor.dtype)
             self.assertEqual(shown["nbytes"], len(tensor.data))
             begin = shown["storage"]["offset"]
             self.assertEqual(container[begin:begin + len(tensor.data)], tensor.data)
-            self.assertTrue(self.read("mnt", "npy", shown["path"] + ".npy").endswith(tensor.data))
-        self.assertEqual(self.read("mnt", "files", "model." + format), container)
-        metadata = json.loads(self.read("mnt", "metadata.json"))
+            self.assertTrue(self.read(mnt, "npy", shown["path"] + ".npy").endswith(tensor.data))
+        self.assertEqual(self.read(mnt, "files", "model." + format), container)
+        metadata = json.loads(self.read(mnt, "metadata.json"))
         self.assertEqual((metadata["format"], metadata.get("version")), (format.split("-")[0], version))
         self.assertEqual(metadata["tensors"]["count"], 5)
-        self.assertEqual(tomllib.loads(self.read("mnt", "metadata.toml").decode()), metadata)
+        self.assertEqual(tomllib.loads(self.read(mnt, "metadata.toml").decode()), metadata)
 
     def test_safetensors(self):
         self.check("safetensors", None)
@@ -65,20 +69,31 @@ class EveryFormat(MountTestCase):
         self.check("rten-v1", "1")
 
 
-class Numpy(MountTestCase):
+@unittest.skipUnless(numpy, "python3-numpy is not installed")
+class Numpy(OneMountTestCase):
     """semantics 4: NumPy loads the files."""
+    CODES = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+             "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+    UNKNOWN = (
+        Tensor("bf16", "bfloat16", (3,), b"\x80\x3f\x00\x40\x40\xc0"),
+        Tensor("e4m3fn", "float8_e4m3fn", (3,), b"\x38\x40\xc4"),
+        Tensor("e4m3fnuz", "float8_e4m3fnuz", (3,), b"\x40\x48\xcc"),
+        Tensor("e5m2", "float8_e5m2", (3,), b"\x3c\x40\xc2"),
+        Tensor("e5m2fnuz", "float8_e5m2fnuz", (3,), b"\x40\x44\xc6"),
+        Tensor("e8m0fnu", "float8_e8m0fnu", (3,), b"\x7f\x80\x7e"),
+        Tensor("e2m1fn", "float4_e2m1fn", (2, 2), b"\x42\x0d"),
+        Tensor("e2m3fn", "float6_e2m3fn", (1, 4), b"\x08\x44\x03"),
+        Tensor("e3m2fn", "float6_e3m2fn", (1, 4), b"\x0c\x24\x05"),
+    )
 
-    def setUp(self):
-        if numpy is None:
-            self.skipTest("python3-numpy is not installed")
-        super().setUp()
+    @classmethod
+    def sources_of(cls, owner):
+        known = [Tensor(dtype, dtype, (2, 3), numbers(code, 6)) for dtype, code in cls.CODES.items()]
+        return [owner.sample("known", known), owner.sample("unknown", cls.UNKNOWN), owner.sample("small")]
 
     def test_load_maps_every_numpy_dtype(self):
-        codes = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
-                 "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
-        tensors = [Tensor(dtype, dtype, (2, 3), numbers(code, 6)) for dtype, code in codes.items()]
-        mnt = self.mount(self.sample(tensors=tensors))
-        for dtype, code in codes.items():
+        mnt = os.path.join(self.mnt, "known")
+        for dtype in self.CODES:
             expected = numpy.arange(6).astype(dtype).reshape(2, 3)
             array = numpy.load(f"{mnt}/npy/{dtype}.npy", mmap_mode="r")
             self.assertEqual((array.dtype, array.shape), (numpy.dtype(dtype), (2, 3)))
@@ -88,31 +103,20 @@ class Numpy(MountTestCase):
 
     # semantics 4.3
     def test_numbers_of_types_unknown_to_numpy_are_float32(self):
-        tensors = [
-            Tensor("bf16", "bfloat16", (3,), b"\x80\x3f\x00\x40\x40\xc0"),
-            Tensor("e4m3fn", "float8_e4m3fn", (3,), b"\x38\x40\xc4"),
-            Tensor("e4m3fnuz", "float8_e4m3fnuz", (3,), b"\x40\x48\xcc"),
-            Tensor("e5m2", "float8_e5m2", (3,), b"\x3c\x40\xc2"),
-            Tensor("e5m2fnuz", "float8_e5m2fnuz", (3,), b"\x40\x44\xc6"),
-            Tensor("e8m0fnu", "float8_e8m0fnu", (3,), b"\x7f\x80\x7e"),
-            Tensor("e2m1fn", "float4_e2m1fn", (2, 2), b"\x42\x0d"),
-            Tensor("e2m3fn", "float6_e2m3fn", (1, 4), b"\x08\x44\x03"),
-            Tensor("e3m2fn", "float6_e3m2fn", (1, 4), b"\x0c\x24\x05"),
-        ]
-        mnt = self.mount(self.sample(tensors=tensors))
+        mnt = os.path.join(self.mnt, "unknown")
         values = {"e8m0fnu": [1, 2, 0.5], "e2m1fn": [1, 2, -3, 0], "e2m3fn": [1, 2, -3, 0], "e3m2fn": [1, 2, 3, 0.0625]}
         with numpy.load(f"{mnt}/views/model.npz") as arrays:
-            for name, dtype, shape, _ in tensors:
+            for name, dtype, shape, _ in self.UNKNOWN:
                 for array in (numpy.load(f"{mnt}/npy/{name}.npy", mmap_mode="r"), numpy.load(f"{mnt}/float32/{name}.npy"),
                               arrays[name]):
                     self.assertEqual((array.dtype, array.shape), (numpy.dtype("<f4"), shape), name)
                     self.assertEqual(array.flatten().tolist(), values.get(name, [1, 2, -3]), name)
                 self.assertEqual(os.getxattr(f"{mnt}/npy/{name}.npy", "user.weightfs.dtype"), dtype.encode())
-        metadata = json.loads(self.read("mnt", "metadata.json"))
-        self.assertEqual(metadata["tensors"]["npy_dtypes"], {tensor.dtype: "float32" for tensor in tensors})
+        metadata = json.loads(self.read(mnt, "metadata.json"))
+        self.assertEqual(metadata["tensors"]["npy_dtypes"], {tensor.dtype: "float32" for tensor in self.UNKNOWN})
 
     def test_scalars_and_empty_arrays_load(self):
-        mnt = self.mount(self.sample())
+        mnt = os.path.join(self.mnt, "small")
         self.assertEqual(numpy.load(f"{mnt}/npy/scalar.npy").shape, ())
         self.assertEqual(numpy.load(f"{mnt}/npy/empty.npy").shape, (0, 2))
 
@@ -121,10 +125,10 @@ class FileSystemBehavior(OneMountTestCase):
     """Behaviour as a file system."""
 
     @classmethod
-    def source_of(cls, owner):
+    def sources_of(cls, owner):
         source = owner.sample()
         os.utime(source, ns=(1_500_000_000_123_456_789,) * 2)
-        return source
+        return [source]
 
     def test_stat_values_are_correct(self):
         mnt = self.mnt
@@ -290,22 +294,19 @@ class FileSystemBehavior(OneMountTestCase):
         self.assertLess(requests_of(self.server(mnt)) - before, 10)
 
     def test_offsets_above_four_gibibytes_are_read(self):
-        for format in ("safetensors", "gguf", "bintensors", "rten"):
+        count, formats = (5 << 30) // 4, ("safetensors", "gguf", "bintensors", "rten")
+        for format in formats:
+            self.sample("big." + format, [Tensor("hole", "float32", (count,), Hole(5 << 30)),
+                                          Tensor("last", "float32", (20,), numbers("f", 20))], format)
+            self.assertGreater(os.path.getsize(self.path("big." + format)), 5 << 30)
+        mnt = self.mount(*(self.path("big." + format) for format in formats))
+        for format in formats:
             with self.subTest(format):
-                count = (5 << 30) // 4
-                name = "big." + format
-                containers.WRITERS[format](self.path(name), [
-                    Tensor("hole", "float32", (count,), Hole(5 << 30)),
-                    Tensor("last", "float32", (20,), numbers("f", 20)),
-                ])
-                self.assertGreater(os.path.getsize(self.path(name)), 5 << 30)
-                mnt = self.mount(self.path(name), at=format)
-                self.assertEqual(self.read(format, "tensors", "last"), numbers("f", 20))
-                with open(f"{mnt}/tensors/hole", "rb") as file:
+                self.assertEqual(self.read(mnt, f"big.{format}", "tensors", "last"), numbers("f", 20))
+                with open(f"{mnt}/big.{format}/tensors/hole", "rb") as file:
                     self.assertEqual(os.fstat(file.fileno()).st_size, 5 << 30)
                     file.seek((5 << 30) - 3)
                     self.assertEqual(file.read(), b"\0\0\0")
-                self.unmount(mnt)
 
     def test_many_opens_leak_no_descriptor(self):
         mnt = self.mnt
@@ -328,19 +329,22 @@ class FileSystemBehavior(OneMountTestCase):
                                             check=True).stdout.split(b"\0")) - 1, len(names))
 
 
-class SystemCalls(MountTestCase):
+class SystemCalls(OneMountTestCase):
     """semantics 7.4: files are read with every system call that reads files."""
+    DATA = random.Random(1).randbytes((3 << 20) + 17)
+
+    @classmethod
+    def sources_of(cls, owner):
+        tensors = [Tensor("first", "int8", (5,), b"first"), Tensor("w", "int8", (len(cls.DATA),), cls.DATA)]
+        return [owner.sample("m.gguf", tensors, "gguf")]
 
     def check(self, ways):
         """Reads a tensor, an array and the container, each time from the server."""
-        data = random.Random(1).randbytes((3 << 20) + 17)
-        source = self.sample("m.gguf", [Tensor("first", "int8", (5,), b"first"), Tensor("w", "int8", (len(data),), data)], "gguf")
-        mnt = self.mount(source)
-        server = self.server(mnt)
-        for path, end in (("tensors/w", data), ("npy/w.npy", data), ("files/m.gguf", self.read("m.gguf"))):
-            expected = self.read("mnt", path)
+        server = self.server(self.mnt)
+        for path, end in (("tensors/w", self.DATA), ("npy/w.npy", self.DATA), ("files/m.gguf", self.owner.read("m.gguf"))):
+            expected = self.read(self.mnt, path)
             self.assertTrue(expected.endswith(end))
-            fd = os.open(f"{mnt}/{path}", os.O_RDONLY)
+            fd = os.open(f"{self.mnt}/{path}", os.O_RDONLY)
             self.addCleanup(os.close, fd)
             for way, read in ways.items():
                 with self.subTest(path=path, way=way):
