@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from mounting import MountTestCase, run
+from mounting import OneMountTestCase, run
 
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", "corpus", "container")
 
@@ -31,12 +31,10 @@ INCOMPLETE = {"CoreMlModel.model", "Ctranslate2.model", "Onnx.model", "Ort.model
               "TensorflowCheckpoint.index"}
 
 
-class EveryFormat(MountTestCase):
-    def setUp(self):
-        super().setUp()
-        self.folder = self.path("models")
-        os.mkdir(self.folder)
-        self.models = {}
+class EveryFormat(OneMountTestCase):
+    @classmethod
+    def sources_of(cls, owner):
+        cls.folder, cls.models = owner.path("models"), {}
         for seed in sorted(os.listdir(CORPUS)):
             title = seed.removeprefix("small-")
             if title == seed or OTHERS.search(title):
@@ -44,32 +42,26 @@ class EveryFormat(MountTestCase):
             with open(os.path.join(CORPUS, seed), "rb") as file:
                 content, *others = re.split(rb"\n~~~ file (.*?) ~~~\n", file.read(), flags=re.DOTALL)
             name = title + NAMES.get(title, ".model")
-            self.write(name, content)
-            self.models[name] = content
-            for beside, its in zip(others[::2], others[1::2]):
+            owner.write(f"models/{name}", content)
+            cls.models[name] = content
+            for beside, its in zip(map(bytes.decode, others[::2]), others[1::2]):
                 is_named = title in NAMED_BESIDE
-                self.write(beside.decode().replace("m.", f"{title}.", 1) if is_named else beside.decode(), its)
-
-    def write(self, name, content):
-        path = os.path.join(self.folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(content)
+                owner.write("models/" + (beside.replace("m.", f"{title}.", 1) if is_named else beside), its)
+        return [cls.folder]
 
     def test_directory_of_mixed_formats_shows_each_model(self):
-        mnt = self.mount(self.folder)
-        self.assertEqual(set(self.models) - set(os.listdir(mnt)), set())
+        self.assertEqual(set(self.models) - set(os.listdir(self.mnt)), set())
         formats = set()
         for name in self.models:
-            with open(f"{mnt}/{name}/metadata.json", encoding="utf-8") as file:
+            with open(f"{self.mnt}/{name}/metadata.json", encoding="utf-8") as file:
                 formats.add(json.load(file)["format"])
         self.assertEqual(set(known_formats()) - formats - MISSING, set())
 
     def test_every_file_of_each_model_can_be_read(self):
-        mnt = self.mount(self.folder)
         for name in self.models:
-            files = [os.path.join(folder, file) for folder, _, names in os.walk(f"{mnt}/{name}") for file in names]
-            refused = self.refused(f"{mnt}/{name}")
+            model = f"{self.mnt}/{name}"
+            files = [os.path.join(folder, file) for folder, _, names in os.walk(model) for file in names]
+            refused = self.refused(model)
             self.assertGreater(len(files), 3, name)
             for path in files:
                 if os.path.islink(path) or path in refused:
@@ -85,10 +77,9 @@ class EveryFormat(MountTestCase):
         return {f"{model}/tensors/{tensor['path']}" for tensor in tensors if tensor.get("refused")}
 
     def test_container_is_among_its_files(self):
-        mnt = self.mount(self.folder)
         flat = 0
         for name, content in self.models.items():
-            path = f"{mnt}/{name}/files/{name}"
+            path = f"{self.mnt}/{name}/files/{name}"
             if os.path.exists(path):
                 flat += 1
                 with open(path, "rb") as file:
@@ -120,13 +111,12 @@ class EveryFormat(MountTestCase):
                 for name in names:
                     path = os.path.join(folder, name)
                     out.write(path, os.path.relpath(path, self.folder))
-        outer = self.mount(self.folder, at="folder")
-        inner = self.mount(archive, at="zip")
+        inner = self.mount(archive)
         for name in self.models:
             if not os.path.isdir(f"{inner}/nested/{name}"):
                 self.assertTrue(name.endswith((".bt", ".rten", ".model")), name)
                 continue
-            with open(f"{outer}/{name}/tensors.json", "rb") as one, open(f"{inner}/nested/{name}/tensors.json", "rb") as other:
+            with open(f"{self.mnt}/{name}/tensors.json", "rb") as one, open(f"{inner}/nested/{name}/tensors.json", "rb") as other:
                 self.assertEqual(one.read(), other.read(), name)
 
 
