@@ -242,6 +242,14 @@ class Dependencies(ScriptTestCase):
         self.assertLessEqual({*self.all, "linux-libc-dev", "libc6-dev", "g++-12", "gcc-12"}, set(install))
 
 
+class Tables(unittest.TestCase):
+    def test_each_mount_file_is_sanitized_or_has_a_reason(self):
+        files = [run.jobs.name_of(file) for file in run.jobs.files_in("mount", "test_*.py")]
+        cases = {name for name in files if name.startswith("test_cases_")}
+        self.assertEqual(sorted(cases | (tables.SANITIZED.keys() - {"test_cases_"}) | tables.NOT_SANITIZED.keys()), files)
+        self.assertEqual((cases | tables.SANITIZED.keys()) & tables.NOT_SANITIZED.keys(), set())
+
+
 class Repeated(ScriptTestCase):
     JOB = run.jobs.Job("x_test, plain", None, "x_test")
 

@@ -24,23 +24,53 @@ EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 ALONE = ("test_api_attacks", "test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_many_attacks",
          "test_memory", "test_numbers_attacks")
 
+# Mount tests that run with sanitizers as well, each with what it reaches that no unit test does: these run sanitized, too.
+# A start of a sanitized program takes five times as long.
+VERBS = "commands from their arguments to their output, in the sanitized process that runs them (tests/commands)"
+SANITIZED = {
+    "test_cases_": VERBS, "test_export": VERBS, "test_one_model": VERBS, "test_plot": VERBS,
+    "test_cli": "commands whose output is a pipe, a terminal, a full disk or closed",
+    "test_compare": "diff on a terminal, with progress, until a signal",
+    "test_fetch_and_cache": "fetch and cache beside a mount that downloads; downloads that are interrupted",
+    "test_http": "the HTTP server as a process: its options, signals, sockets and shutdown",
+    "test_http_conformance": "the HTTP server with connections of other programs",
+    "test_living": "the threads that follow the disk while the kernel has the tree cached",
+    "test_living_remote": "the thread that follows servers while the kernel has the tree cached",
+    "test_mounting": "the session from its start to its end, its workers, unmounting, and signals",
+    "test_open": "the HTTP server that a browser is started for, and the code for one use",
+    "test_outages": "mounts that wait for the network, and how they end",
+    "test_passthrough": "the broker of passthrough, and files that the kernel reads itself",
+    "test_prefetch": "the thread that downloads ahead of the readers of a mount",
+    "test_rings": "the session by io_uring",
+    "test_small_files": "what the session stores in the page cache, while threads read and evict it",
+    "test_tree": "requests of every system call that reads files and directories",
+}
+
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"
 TRACED = "counts system calls, which sanitizers add"
 IN_UNIT_TESTS = "its code runs sanitized in cli_test, formats_test and fs_test"
+CORPORA = "its models are those of the corpora, which fuzz_test reads sanitized"
+DECODING = "its code runs sanitized in cache_test, formats_test and fs_test, and its mounts in test_mounting and test_tree"
+PRINTED = "its code runs sanitized in cli_test and numbers_test, and commands on terminals in test_cli and test_plot"
 CLIENTS = "its code runs sanitized in fs_test, test_http and test_http_conformance"
-DOWNLOADS = "its code runs sanitized in cache_test and sources_test, and in test_urls, test_url_ranges and test_fetch_and_cache"
-# Mount tests that are not repeated with sanitizers, each with the reason: a start of a sanitized program takes half a second.
+DOWNLOADS = "its code runs sanitized in cache_test and sources_test, and mounts that download in test_fetch_and_cache"
+# Mount tests that run without sanitizers only, each with the reason.
 NOT_SANITIZED = {
     "test_confinement": SANDBOX, "test_sandbox": SANDBOX, "test_memory": SANDBOX, "test_doctor": UNITS, "test_fleet": UNITS,
     "test_kubernetes": UNITS, "test_mounts": UNITS, "test_service": UNITS, "test_starting": UNITS, "test_system": UNITS,
-    "test_systemd": UNITS, "test_nothing_runs": TRACED, "test_pickles": TRACED, "test_dequantised": IN_UNIT_TESTS,
+    "test_systemd": UNITS, "test_freshness": TRACED, "test_nothing_runs": TRACED, "test_pickles": TRACED,
+    "test_dequantised": IN_UNIT_TESTS, "test_objects": IN_UNIT_TESTS, "test_read_ahead": IN_UNIT_TESTS,
+    "test_views": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_formats": CORPORA,
+    "test_archives": DECODING, "test_images": DECODING, "test_names": PRINTED, "test_numbers": PRINTED,
+    "test_plot_sizes": PRINTED, "test_printable": PRINTED,
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,
     "test_page_hostile": CLIENTS, "test_page_far": CLIENTS,
-    "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS, "test_export": IN_UNIT_TESTS,
-    "test_views_gguf": IN_UNIT_TESTS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS,
-    "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS,
-    "test_s3": DOWNLOADS, "test_url_names": DOWNLOADS
+    "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
+    "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS, "test_oci": DOWNLOADS,
+    "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS, "test_s3": DOWNLOADS,
+    "test_secrets": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS,
+    "test_urls": DOWNLOADS
 }
 BUDGET = "reads until a budget is used up, and shorter ones read the same code"
 THREADS = "compares the results of many threads for a tensor of many megabytes"
