@@ -323,7 +323,7 @@ class Status(Serving):
         for query in ("ticket=SECRET", "q=a&ticket=SECRET", "token=SECRET&q=a", "%74icket=SECRET", "code=SECRET=SECRET&after=b",
                       "ticket=SECRET&ticket=SECRET", "ticket=%53ECRET", "tickets=shown&a"):
             server.get(f"/tensors/?{query}")
-        server.raw(b"GET http://localhost/tensors/w?a&ticket=SECRET&b HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.raw(b"GET http://localhost/tensors/w?a&ticket=SECRET&b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 
         def targets():
             with open(log) as file:
