@@ -3,7 +3,6 @@ import hashlib
 import json
 import os
 import struct
-import subprocess
 
 from cases import SOURCE, Case, table
 from hub_server import git_id
@@ -422,8 +421,8 @@ class Causes(TestCase):
                 for name in [".", *directories, *names]:
                     os.chown(os.path.join(folder, name), NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
 
-    def run_as_user(self, *argv):
-        return as_nobody(WEIGHTFS, *argv) if os.geteuid() == 0 else run(*argv)
+    def run_as_user(self, kind, *argv):
+        return as_nobody(WEIGHTFS, *argv) if kind == "unreadable" and os.geteuid() == 0 else run(*argv)
 
     def check(self, build, kind, status, sentence, name="l.2.w"):
         source, part = build(self.path(kind))
@@ -435,11 +434,11 @@ class Causes(TestCase):
                      ["stats", source, name], ["stats", source, "*"], ["export", "--tensors", name, source, out],
                      ["export", "--tensors", "l.*", source, out], ["plot", "-o", self.path("out", "m.png"), source, name]):
             with self.subTest(build=build.__name__, kind=kind, argv=argv):
-                done = self.run_as_user(*argv)
+                done = self.run_as_user(kind, *argv)
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertIn(sentence, done.stderr)
                 self.assertEqual(os.listdir(self.path("out")), [])
-        self.assertEqual(self.run_as_user("info", source).returncode, status)
+        self.assertEqual(self.run_as_user(kind, "info", source).returncode, status)
 
     def check_all(self, build, *rows):
         for kind, status, sentence in rows:
@@ -485,7 +484,7 @@ class Causes(TestCase):
             store = source[:source.index("/manifests/")]
             for argv in (["info", source], ["verify", source], ["info", store], ["stats", store]):
                 with self.subTest(kind=kind, argv=argv):
-                    done = self.run_as_user(*argv)
+                    done = self.run_as_user(kind, *argv)
                     self.assertEqual(done.returncode, status, done.stderr)
                     self.assertIn("1 file cannot be read: ", done.stderr)
                     self.assertIn(sentence, done.stderr)
@@ -500,7 +499,7 @@ class Causes(TestCase):
         self.give_to_nobody()
         for name, status, sentence in (("l.2.w", 5, "model-00002-of-00003.safetensors\": missing"),
                                        ("l.3.w", 1, "Permission denied"), ("l.4.w", 3, "does not exist")):
-            done = self.run_as_user("cat", folder, name)
+            done = self.run_as_user("unreadable", "cat", folder, name)
             self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
             self.assertIn(sentence, done.stderr)
 
@@ -514,7 +513,7 @@ class Causes(TestCase):
             done = run("export", "--to", form, store, sources[-1])
             self.assertEqual(done.returncode, 0, done.stderr)
         for source in sources:
-            whole = subprocess.run([WEIGHTFS, "cat", source, "l.2.w"], capture_output=True)
+            whole = run("cat", source, "l.2.w", text=False)
             self.assertEqual((whole.returncode, whole.stdout), (0, LAYERS[2].data), whole.stderr)
         files.put_package("other/latest", stores.tiny(self.tmp, LAYERS[:1]))
         done = run("export", store, self.path("m.npz"))
@@ -529,5 +528,5 @@ class Causes(TestCase):
             done = run(*argv)
             self.assertEqual(done.returncode, 5, done.stderr)
             self.assertIn("the header is 128 bytes long", done.stderr)
-        whole = subprocess.run([WEIGHTFS, "cat", self.path("models"), "l.0.w"], capture_output=True)
+        whole = run("cat", self.path("models"), "l.0.w", text=False)
         self.assertEqual((whole.returncode, whole.stdout), (0, LAYERS[0].data), whole.stderr)

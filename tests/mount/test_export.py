@@ -51,11 +51,12 @@ class ExportTestCase(TestCase):
     def tensors_of(self, source):
         """{name: (dtype, shape, bytes)} by our reader in a fresh process."""
         index = json.loads(run("cat", source, "tensors.json").stdout)["tensors"]
-        return {
-            t["name"]: (t["dtype"], t["shape"],
-                        subprocess.run([WEIGHTFS, "cat", source, "tensors/" + t["path"]], check=True, capture_output=True,
-                                       timeout=LIMIT_S).stdout) for t in index
-        }
+        return {t["name"]: (t["dtype"], t["shape"], self.cat(source, "tensors/" + t["path"])) for t in index}
+
+    def cat(self, *argv):
+        done = run("cat", *argv, text=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
 
 class Files(ExportTestCase):
@@ -75,9 +76,7 @@ class Files(ExportTestCase):
         source = self.sample("m.gguf", format="gguf")
         for name in ("model.safetensors", "model.gguf", "model.npz"):
             self.export(source, self.out(name))
-            view = subprocess.run([WEIGHTFS, "cat", source, "views/" + name], check=True, capture_output=True,
-                                  timeout=LIMIT_S).stdout
-            self.assertEqual(self.read("out", name), view, name)
+            self.assertEqual(self.read("out", name), self.cat(source, "views/" + name), name)
 
     def test_gguf_and_npz_have_the_same_tensors(self):
         source = self.sample()
@@ -108,7 +107,7 @@ class Files(ExportTestCase):
         with tarfile.open(self.out("m.tar")) as tar:
             self.assertEqual(sorted(tar.getnames()), expected)
             for name in expected:
-                content = subprocess.run([WEIGHTFS, "cat", source, name], check=True, capture_output=True, timeout=LIMIT_S).stdout
+                content = self.cat(source, name)
                 self.assertEqual(tar.extractfile(name).read(), content, name)
                 self.assertEqual(self.read("out", "dir", name), content, name)
         done = subprocess.run(["tar", "-tf", self.out("m.tar")], capture_output=True, text=True, timeout=LIMIT_S)
@@ -432,7 +431,7 @@ class Outputs(ExportTestCase):
         source = self.sample("m.gguf", format="gguf")
         for form in ("safetensors", "gguf", "npz", "tar"):
             self.export("--to", form, source, self.out(form))
-            done = subprocess.run([WEIGHTFS, "export", "--to", form, source, "-"], capture_output=True, timeout=LIMIT_S)
+            done = run("export", "--to", form, source, "-", text=False)
             self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", self.read("out", form)), form)
             os.mkfifo(self.out("fifo"))
             got = []

@@ -54,7 +54,7 @@ class Tree(Serving):
             with self.subTest(entry["path"]):
                 response = server.get("/" + entry["path"])
                 self.assertEqual((response.status, len(response.body)), (200, entry["size"]))
-                done = subprocess.run([WEIGHTFS, "cat", model, entry["path"]], capture_output=True, timeout=LIMIT_S)
+                done = run("cat", model, entry["path"], text=False)
                 self.assertEqual(response.body, done.stdout)
 
     def test_directory_of_models_follows_the_disk(self):

@@ -3,10 +3,9 @@ import json
 import math
 import os
 import struct
-import subprocess
 import unittest
 
-from mounting import WEIGHTFS, Hole, Tensor, TestCase, is_sanitized, on_terminal, run
+from mounting import Hole, Tensor, TestCase, is_sanitized, on_terminal, run
 from test_dequantised import COUNT, TYPES, blocks
 
 try:
@@ -116,7 +115,7 @@ class AgainstNumpy(TestCase):
         found = self.figures(source)
         for name in TYPES:
             with self.subTest(name):
-                npy = subprocess.run([WEIGHTFS, "cat", source, f"float32/{name}.npy"], capture_output=True, check=True).stdout
+                npy = run("cat", source, f"float32/{name}.npy", text=False).stdout
                 values = numpy.frombuffer(npy[10 + int.from_bytes(npy[8:10], "little"):], "<f4")
                 self.check(found[name], values.astype(numpy.float64), True)
 
@@ -169,7 +168,7 @@ class AgainstNumpy(TestCase):
 
     def test_quantised_against_float16_of_the_same_model(self):
         source = self.sample("q.gguf", [Tensor("blk.0.w", "q4_k", (COUNT, 256), blocks("q4_k"))], "gguf")
-        npy = subprocess.run([WEIGHTFS, "cat", source, "float32/blk.0.w.npy"], capture_output=True, check=True).stdout
+        npy = run("cat", source, "float32/blk.0.w.npy", text=False).stdout
         values = numpy.frombuffer(npy[10 + int.from_bytes(npy[8:10], "little"):], "<f4")
         half = values.astype(numpy.float16)
         other = self.sample("h.gguf", [Tensor("blk.0.w", "float16", (COUNT, 256), half.tobytes())], "gguf")

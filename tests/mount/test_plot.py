@@ -22,8 +22,7 @@ def has_cairo():
 @unittest.skipUnless(has_cairo(), "built without Cairo")
 class Pictures(TestCase):
     def plot(self, source, *options, size=(400, 300)):
-        done = subprocess.run([WEIGHTFS, "plot", source, *options, "--size", f"{size[0]}x{size[1]}", "-o", "-"],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        done = run("plot", source, *options, "--size", f"{size[0]}x{size[1]}", "-o", "-", text=False)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         rows = pixels_of(done.stdout)
         self.assertEqual((len(rows[0]), len(rows)), size)

@@ -3,10 +3,9 @@ import base64
 import os
 import re
 import struct
-import subprocess
 import unittest
 
-from mounting import WEIGHTFS, Hole, Tensor, TestCase, on_terminal, run
+from mounting import Hole, Tensor, TestCase, on_terminal, run
 from pictures import pixels_of
 from test_plot import BOTTOM, LEFT, RIGHT, TOP, has_cairo
 
@@ -40,8 +39,7 @@ def dark_rows(rows, left, right):
 @unittest.skipUnless(has_cairo(), "built without Cairo")
 class Sizes(TestCase):
     def plot(self, source, *options, status=0):
-        done = subprocess.run([WEIGHTFS, "plot", source, *options, "-o", "-"], stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=60)
+        done = run("plot", source, *options, "-o", "-", text=False)
         self.assertEqual((done.returncode, done.stderr), (status, b""))
         return pixels_of(done.stdout)
 
@@ -138,8 +136,7 @@ class Odd(TestCase):
     SIZE = (400, 300)
 
     def area(self, *options):
-        done = subprocess.run([WEIGHTFS, "plot", self.source(), *options, "--size", "400x300", "-o", "-"],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        done = run("plot", self.source(), *options, "--size", "400x300", "-o", "-", text=False)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         rows = pixels_of(done.stdout)
         return [row[LEFT:400 - RIGHT] for row in rows[TOP:300 - BOTTOM]], [row[400 - RIGHT:] for row in rows[TOP:300 - BOTTOM]]

@@ -25,8 +25,8 @@ class Commands:
         theirs.close()
         self.lock = threading.Lock()
 
-    def run(self, argv, cwd=None, env=None, timeout=60):
-        """The result of a command without standard input."""
+    def run(self, argv, cwd=None, env=None, timeout=60, text=True):
+        """The result of a command without standard input; its output is bytes if `text` is false."""
         variables = (f"{name}={value}" for name, value in (os.environ if env is None else env).items())
         words = [os.path.abspath(cwd or "."), str(len(argv)), *argv, *variables]
         packet = b"".join(os.fsencode(word) + b"\0" for word in words)
@@ -39,7 +39,10 @@ class Commands:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        return self.read(argv, {out: b"", err: b"", end: b""}, timeout)
+        done = self.read(argv, {out: b"", err: b"", end: b""}, timeout)
+        if text:
+            done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        return done
 
     @staticmethod
     def read(argv, pieces, timeout):
@@ -67,4 +70,4 @@ class Commands:
         if len(lines) != 2:
             raise AssertionError(f"{argv}: no status: {pieces[err].decode(errors='replace')}")
         status = os.waitstatus_to_exitcode(int(lines[1]))
-        return subprocess.CompletedProcess(argv, status, pieces[out].decode(), pieces[err].decode())
+        return subprocess.CompletedProcess(argv, status, pieces[out], pieces[err])
