@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,40 +86,60 @@ bool receive(Request& request) {
   std::exit(weightfs_main(static_cast<int>(count), arguments.data()));
 }
 
-// The parent of a command, which tells its process and its end.
-[[noreturn]] void supervise(Request& request) {
-  std::signal(SIGCHLD, SIG_DFL);
-  const pid_t command = ::fork();
-  if (command < 0) fail("fork");
-  if (command == 0) run(request);
+// A command whose end is not known yet.
+struct Command {
+  pid_t process = 0;
+  int handle = -1;  // pidfd_open(2)
+  int report = -1;  // the pipe for its process and status
+};
+
+Command start(Request& request, const std::vector<Command>& running) {
+  const pid_t process = ::fork();
+  if (process < 0) fail("fork");
+  if (process == 0) {
+    ::prctl(PR_SET_PDEATHSIG, 0);
+    std::signal(SIGPIPE, SIG_DFL);
+    // A pipe has ended when no process has it open.
+    for (const Command& other : running) {
+      ::close(other.report);
+      ::close(other.handle);
+    }
+    run(request);
+  }
+  const int handle = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (handle < 0) fail("pidfd_open");
   for (size_t i = 0; i < kDescriptors - 1; ++i) ::close(request.descriptors[i]);
-  ::dprintf(request.descriptors.back(), "%d\n", command);
-  int status = 0;
-  if (::waitpid(command, &status, 0) != command) fail("waitpid");
-  ::dprintf(request.descriptors.back(), "%d\n", status);
-  ::_exit(0);
+  ::dprintf(request.descriptors.back(), "%d\n", process);
+  return {process, handle, request.descriptors.back()};
 }
 
-bool is_asked() {
-  constexpr int kHour = 3'600'000;
-  pollfd socket{STDIN_FILENO, POLLIN, 0};
-  return ::poll(&socket, 1, kHour) > 0;
+void end(const Command& command) {
+  int status = 0;
+  if (::waitpid(command.process, &status, 0) != command.process) fail("waitpid");
+  ::dprintf(command.report, "%d\n", status);
+  ::close(command.report);
+  ::close(command.handle);
 }
 
 int serve() {
+  constexpr int kHour = 3'600'000;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::signal(SIGCHLD, SIG_IGN);  // supervisors are not waited for
+  std::signal(SIGPIPE, SIG_IGN);  // of a caller that reads no status
+  std::vector<Command> running;
   Request request;
-  while (is_asked() && receive(request)) {
-    const pid_t supervisor = ::fork();
-    if (supervisor < 0) fail("fork");
-    if (supervisor == 0) {
-      ::prctl(PR_SET_PDEATHSIG, 0);
-      supervise(request);
+  while (true) {
+    std::vector<pollfd> events{{STDIN_FILENO, POLLIN, 0}};
+    for (const Command& command : running) events.push_back({command.handle, POLLIN, 0});
+    if (::poll(events.data(), events.size(), kHour) <= 0) return 0;
+    for (size_t i = running.size(); i > 0; --i) {
+      if (events[i].revents == 0) continue;
+      end(running[i - 1]);
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i - 1));
     }
-    for (const int descriptor : request.descriptors) ::close(descriptor);
+    if (events[0].revents == 0) continue;
+    if (!receive(request)) return 0;
+    running.push_back(start(request, running));
   }
-  return 0;
 }
 
 }  // namespace
