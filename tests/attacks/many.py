@@ -22,8 +22,8 @@ TENSORS = 20_000 if IS_DEBUG else 100_000
 NAMES = 100_000 if IS_DEBUG else 1_000_000
 TREES = 1_500
 
-# The types of safetensors, and the width of an element in bytes.
-WIDTHS = {"F64": 8, "I64": 8, "F32": 4, "F16": 2, "BF16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+# The types of safetensors, and the width of an element in bytes; without optimisation one type of each width.
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "U8": 1} | ({} if IS_DEBUG else {"I64": 8, "BF16": 2, "I8": 1, "BOOL": 1})
 # Types of GGUF: the number, the elements and the bytes of a block.
 BLOCKS = {"q4_0": (2, 32, 18), "q8_0": (8, 32, 34), "q4_K": (12, 256, 144)}
 
