@@ -249,6 +249,10 @@ class Tables(unittest.TestCase):
         self.assertEqual(sorted(cases | (tables.SANITIZED.keys() - {"test_cases_"}) | tables.NOT_SANITIZED.keys()), files)
         self.assertEqual((cases | tables.SANITIZED.keys()) & tables.NOT_SANITIZED.keys(), set())
 
+    def test_jobs_that_wait_and_jobs_that_compute_are_mixed(self):
+        self.assertEqual(run.jobs.mixed(["a", "b"], [1, 2, 3, 4]), ["a", 1, 2, "b", 3, 4])
+        self.assertEqual(run.jobs.mixed([], [1]), [1])
+
 
 class Repeated(ScriptTestCase):
     JOB = run.jobs.Job("x_test, plain", None, "x_test")

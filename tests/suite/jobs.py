@@ -135,22 +135,27 @@ def mount_jobs(build):
     yield from truth_jobs(build)
 
 
+def mixed(waiting, busy):
+    """Both lists in their order, evenly spread, so that jobs that wait and jobs that compute run at the same time."""
+    placed = [(place / len(jobs), job) for jobs in (waiting, busy) for place, job in enumerate(jobs)]
+    return [job for _, job in sorted(placed, key=lambda entry: entry[0])]
+
+
+def among_mounts(build, others):
+    """Jobs of all mount files, with others among those that wait for mounts and servers."""
+    mounts = [unittest_job(file, build, build.kind) for file in mount_files(build)]
+    waiting = [job for job in mounts if not job.name.startswith(COMMANDS)]
+    return mixed(waiting, [job for job in mounts if job not in waiting] + others)
+
+
 def plain_jobs(build):
     """The third ring, without sanitizers: under them, limits of memory and CPU time mean nothing."""
-    for file in mount_files(build):
-        yield unittest_job(file, build, "plain")
-    yield from googletest_jobs(build)
-    for file in python_files():
-        yield unittest_job(file, build)
-    yield from conform_jobs(build)
-    yield from truth_jobs(build)
+    others = [unittest_job(file, build) for file in python_files()]
+    return among_mounts(build, [*googletest_jobs(build), *others, *conform_jobs(build), *truth_jobs(build)])
 
 
 def sanitized_jobs(build):
-    yield fuzzing_job(build)
-    for file in mount_files(build):
-        yield unittest_job(file, build, "sanitized")
-    yield from googletest_jobs(build)
+    return [fuzzing_job(build), *among_mounts(build, list(googletest_jobs(build)))]
 
 
 def googletest_matches(build, name):
