@@ -1,5 +1,6 @@
 """Runs commands of weightfs in children of one process (tests/commands/commands.cc), as subprocess.run() does with the program."""
 import array
+import atexit
 import os
 import selectors
 import signal
@@ -24,6 +25,12 @@ class Commands:
         self.process = subprocess.Popen([program], stdin=theirs, env=environment)
         theirs.close()
         self.lock = threading.Lock()
+        atexit.register(self.close)
+
+    def close(self):
+        """Waits for its end: the processor time of the commands is part of that of this process (tests/run.py)."""
+        self.socket.close()
+        self.process.wait(60)
 
     def run(self, argv, cwd=None, env=None, timeout=60, text=True):
         """The result of a command without standard input; its output is bytes if `text` is false."""
