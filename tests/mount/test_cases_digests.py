@@ -6,7 +6,7 @@ import struct
 
 from cases import SOURCE, Case, table
 from hub_server import git_id
-from mounting import NOBODY, WEIGHTFS, TestCase, as_nobody, run
+from mounting import NOBODY, WEIGHTFS, TestCase, as_nobody, is_sanitized, run
 from tensors import Tensor
 import containers
 import protobuf
@@ -14,6 +14,7 @@ import stores
 
 TENSORS = [Tensor("a", "int8", (64,), bytes(range(64))), Tensor("b", "float32", (4,), struct.pack("<4f", 1, 2, 3, 4))]
 DIFFERS = "should be"
+IS_SANITIZED = is_sanitized()
 NO_DIGEST = "no digest known"
 
 
@@ -56,12 +57,15 @@ def rows(name, build, where="beside the file", shows=()):
     def wrong(tmp):
         return build(tmp, flipped)
 
-    return [
-        verify(name, wrong, 7, (DIFFERS, *shows)),
-        verify(f"{name}-right", right, 0, ("1 file matches its checksum",)),
+    reads = [
         Case(f"{name}-cat", wrong, ("cat", SOURCE, "tensors/a"), 7),
         Case(f"{name}-export", wrong, ("export", "--force", "--to", "npz", SOURCE, "/dev/null"), 7),
         Case(f"{name}-stats", wrong, ("stats", SOURCE), 7),
+    ]
+    return [
+        verify(name, wrong, 7, (DIFFERS, *shows)),
+        verify(f"{name}-right", right, 0, ("1 file matches its checksum",)),
+        *([] if IS_SANITIZED else reads),  # they differ from each other, not from name to name
         Case(f"{name}-info", right, ("info", SOURCE), 0, {}, (f"digest {where}: not compared yet",), (NO_DIGEST,)),
     ]
 
