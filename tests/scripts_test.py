@@ -111,7 +111,7 @@ class Build(ScriptTestCase):
 
 
 class Quickstart(ScriptTestCase):
-    def test_a_system_without_apt_gets_other_ways(self):
+    def test_message_without_apt_names_the_other_ways(self):
         quickstart = self.script("quickstart")
         for name in ("dirname", "env", "bash"):
             os.symlink(shutil.which(name), self.path("bin", name))
