@@ -289,7 +289,7 @@ Result<void> check_reading(const std::vector<NamedTensor>& tensors, const PlotAr
 plot::Choices choices_for(const PlotArguments& arguments, const Display& display, const Picture& outline) {
   plot::Choices choices = arguments.choices;
   choices.threads = processors(kPlotThreads);
-  if (display.needs_cairo()) {
+  if (display.is_drawn()) {
     const plot::PictureSize area = plot::plot_area(size_of(outline, arguments), outline.size());
     choices.rows = area.height;
     choices.columns = area.width;
@@ -318,7 +318,6 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   if (const auto checked = check_output(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const auto existing = arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept;
   const Display display = TRY(plot::open_display(arguments.out, arguments.graphics, existing));
-  if (display.needs_cairo()) TRY_VOID(plot::Canvas::load());
   std::vector<std::string> sources = {arguments.input.source};
   if (!arguments.against.empty()) sources.push_back(arguments.against);
   const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));

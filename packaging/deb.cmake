@@ -25,13 +25,13 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Ordinary users mount through fusermount3. weightfs plot loads Cairo itself, and its texts need a font.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "fuse3, libcairo2")
+# Ordinary users mount through fusermount3.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "fuse3")
 if(CMAKE_CROSSCOMPILING)
   # The preset release-arm64. dpkg-shlibdeps knows only installed packages, and ISA-L is unpacked (scripts/dependencies).
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_SOURCE_DIR}/build/arm64-root/usr/lib/aarch64-linux-gnu)
-  set(CPACK_DEBIAN_PACKAGE_DEPENDS "fuse3, libcairo2, libisal2")
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "fuse3, libisal2")
 endif()
 # For downloads over https.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)

@@ -75,7 +75,7 @@ THIRD_PARTY = {
     "fuse": r"fs/fuse/interrupts\.h",
     "nss.h": r"cli/process/name_service\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",
-    "cairo": r"cli/plot/cairo\.cc",
+    "zlib.h": r"cli/plot/raster/png\.cc",
     "Eigen/": r"numbers/factors\.cc",
 }
 
@@ -83,7 +83,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # The C++ library's headers have no dot and no slash; the C library's and the kernel's are named here.
 SYSTEM = re.compile(
-    r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|fnmatch|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore|dlfcn|termios)\.h"
+    r"[a-z_]+|(sys|linux|netinet|arpa)/\w+\.h|(fcntl|getopt|unistd|signal|spawn|poll|fnmatch|dirent|netdb|syslog|malloc|pwd|grp|sched|pthread|semaphore|termios)\.h"
 )
 
 

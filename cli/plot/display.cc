@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cli/plot/draw.h"
+#include "cli/plot/raster/png.h"
 #include "cli/plot/text.h"
 
 namespace weightfs::plot {
@@ -15,8 +16,6 @@ Result<Display> open_display(const std::string& out, GraphicsChoice graphics, sa
                        : graphics == GraphicsChoice::kitty   ? Graphics::kitty
                        : graphics == GraphicsChoice::sixel   ? Graphics::sixel
                                                              : Graphics::text;
-    if (display.graphics == Graphics::text || graphics != GraphicsChoice::automatic) return display;
-    if (!Canvas::load()) display.graphics = Graphics::text;  // a terminal shows it without Cairo, too
     return display;
   }
   display.is_png = true;
@@ -32,11 +31,7 @@ Result<void> show_drawn(const Picture& picture, const PictureSize& size, const D
     std::fputs(sixel_sequence(canvas.pixels(), canvas.width()).c_str(), stdout);
     return {};
   }
-  std::string png;
-  TRY_VOID(canvas.write_png([&](std::span<const std::byte> bytes) -> Result<void> {
-    png.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return {};
-  }));
+  const std::string png = TRY(to_png(canvas.pixels(), canvas.width()));
   if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(png)));
   const std::string text = display.is_png ? png : kitty_sequence(png);
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -47,7 +42,7 @@ Result<void> show_drawn(const Picture& picture, const PictureSize& size, const D
 
 // Standard output gets a terminal's panels one by one, because its images have a limited height.
 Result<void> show(const Picture& picture, const PictureSize& size, const Display& display) {
-  if (!display.needs_cairo()) {
+  if (!display.is_drawn()) {
     const info::Style style = info::style_of_stdout();
     for (const std::string& line : to_text(picture, style, text_colours()))
       std::fputs(info::emit({line}, style).c_str(), stdout);

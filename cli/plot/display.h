@@ -18,7 +18,7 @@ struct Display {
   bool is_png = false;  ///< to the file, or to standard output
   Graphics graphics = Graphics::text;
 
-  bool needs_cairo() const { return is_png || graphics != Graphics::text; }
+  bool is_drawn() const { return is_png || graphics != Graphics::text; }
 };
 
 /// `out`: the path of a PNG, `-` for standard output, empty for the terminal. Creates the file. Fails as

@@ -7,7 +7,7 @@ import unittest
 
 from mounting import Hole, Tensor, TestCase, on_terminal, run
 from pictures import pixels_of
-from test_plot import BOTTOM, LEFT, RIGHT, TOP, has_cairo
+from test_plot import BOTTOM, LEFT, RIGHT, TOP
 
 COUNTS = (1, 8, 9, 10, 11, 16, 17, 100)
 ROWS = 8
@@ -36,7 +36,6 @@ def dark_rows(rows, left, right):
     return [y for y, row in enumerate(rows) if any(max(pixel) < 120 for pixel in row[left:right])]
 
 
-@unittest.skipUnless(has_cairo(), "built without Cairo")
 class Sizes(TestCase):
     def plot(self, source, *options, status=0):
         done = run("plot", source, *options, "-o", "-", text=False)
@@ -130,7 +129,6 @@ class Sizes(TestCase):
             self.check_panel(rows, number)
 
 
-@unittest.skipUnless(has_cairo(), "built without Cairo")
 class Odd(TestCase):
     """Tensors without elements, with one, and without numbers."""
     SIZE = (400, 300)
