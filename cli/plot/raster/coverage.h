@@ -16,7 +16,7 @@ using Point = std::pair<double, double>;  // x to the right, y down
 /// stays 255; a polygon in another that goes the other way is a hole.
 class Coverage {
  public:
-  /// Of a drawing of this size; what lies outside is left out.
+  /// The drawing has this size; what lies outside is left out.
   Coverage(size_t width, size_t height);
 
   /// A closed polygon. One with a coordinate that is not finite is left out.

@@ -10,7 +10,7 @@
 namespace weightfs::plot {
 namespace {
 
-constexpr double kEm = 1024;
+constexpr double kEm = 2048;
 
 struct OutlinePoint {
   double x, y;
@@ -81,9 +81,9 @@ Glyph box() {
   const auto frame = [](double left, double bottom, double right, double top) {
     return Contour{{left, bottom, true}, {left, top, true}, {right, top, true}, {right, bottom, true}};
   };
-  Contour inner = frame(172, 75, 442, 671);
+  Contour inner = frame(344, 150, 884, 1343);
   std::reverse(inner.begin(), inner.end());
-  return {614, {frame(97, 0, 517, 746), inner}};
+  return {1228, {frame(194, 0, 1034, 1493), inner}};
 }
 
 const Glyph& glyph_of(char32_t code) {
@@ -136,9 +136,9 @@ class Heights {
   }
 
  private:
-  // Of DejaVu Sans, in units of the em.
-  static constexpr double kLine = 190, kLineHeight = 51;  // of the underscore
-  static constexpr double kOvershoot = 15, kStem = 75, kSmall = 560, kCapital = 746, kAscender = 778;
+  // Heights in DejaVu Sans, in units of the em.
+  static constexpr double kLine = 340, kLineHeight = 143;  // of the underscore
+  static constexpr double kOvershoot = 29, kStem = 150, kSmall = 1120, kCapital = 1493, kAscender = 1556;
   struct Anchor {
     double from, to;
   };
