@@ -6,8 +6,8 @@
 
 namespace weightfs::plot {
 
-/// Panels of equal height, with axes, numbers and scales. Fails with unsupported if the size is less than the least, and
-/// with resource.
+/// Panels of equal height, with axes, numbers and scales. Fails with unsupported if the size is less than the least,
+/// and with resource.
 Result<Canvas> draw(const Picture& picture, const PictureSize& size);
 
 /// The size, higher if the panels, their rows and their lines need that for all their texts.

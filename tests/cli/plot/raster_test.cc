@@ -139,7 +139,7 @@ TEST(Stroke, HostilePointsCostNothing) {
 TEST(Font, MeasuresCharactersInWholePixels) {
   EXPECT_EQ(advance_of("", 11), 0);
   EXPECT_EQ(advance_of("0", 11), 7);      // 1303 of 2048
-  EXPECT_EQ(advance_of("00.0", 11), 24);  // and 651 for the point, which is 3
+  EXPECT_EQ(advance_of("00.0", 11), 25);  // and 651 for the point, which is 4
   EXPECT_EQ(advance_of("m", 100), 97);
   EXPECT_EQ(advance_of("é", 16), advance_of("e", 16));
 }
