@@ -5,18 +5,9 @@ import re
 import unittest
 
 from mounting import OneMountTestCase, run
+from every_format import write_models
 
-CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", "corpus", "container")
-
-# The files' names, for formats that a name identifies.
-NAMES = {"BintensorsLegacy": ".bt", "BintensorsRelease": ".bt", "RtenVersion1": ".rten", "Msgpack": ".msgpack",
-         "Paddle": ".pdiparams", "Pdiparams": ".pdiparams", "Pickle": ".pkl", "Darknet": ".weights", "Ncnn": ".param",
-         "TensorflowCheckpoint": ".index", "Ollama": ".json"}
-# Their other files have the same name but for the suffix.
-NAMED_BESIDE = {"Darknet", "Ncnn", "TensorflowCheckpoint"}
-# Not one file that is detected: a directory, a file that needs --format, and a carton with links to blobs.
-OTHERS = re.compile(r"Forced|Directory|Shards|Index|TensorCache|Ollama|Sharded|Package|Carton|OpenVino|Dcp")
-# The formats of these, and those without a model in the corpus.
+# Formats of which every_format writes no model.
 MISSING = {"ollama", "safetensors-index", "tensor-cache", "bintensors-release", "bintensors-legacy", "carton", "keras-sharded",
            "dcp", "nemo", "openvino", "oci", "oci-layout", "tensorflow-savedmodel", "weightfs-export"}
 
@@ -34,19 +25,8 @@ INCOMPLETE = {"CoreMlModel.model", "Ctranslate2.model", "Onnx.model", "Ort.model
 class EveryFormat(OneMountTestCase):
     @classmethod
     def sources_of(cls, owner):
-        cls.folder, cls.models = owner.path("models"), {}
-        for seed in sorted(os.listdir(CORPUS)):
-            title = seed.removeprefix("small-")
-            if title == seed or OTHERS.search(title):
-                continue
-            with open(os.path.join(CORPUS, seed), "rb") as file:
-                content, *others = re.split(rb"\n~~~ file (.*?) ~~~\n", file.read(), flags=re.DOTALL)
-            name = title + NAMES.get(title, ".model")
-            owner.write(f"models/{name}", content)
-            cls.models[name] = content
-            for beside, its in zip(map(bytes.decode, others[::2]), others[1::2]):
-                is_named = title in NAMED_BESIDE
-                owner.write("models/" + (beside.replace("m.", f"{title}.", 1) if is_named else beside), its)
+        cls.folder = owner.path("models")
+        cls.models = write_models(cls.folder)
         return [cls.folder]
 
     def test_directory_of_mixed_formats_shows_each_model(self):

@@ -11,8 +11,8 @@ from browsing import needs_chromium
 from devtools import page
 from mounting import LIMIT_S, WEIGHTFS, Tensor, TestCase, numbers
 from page_testing import ASSETS, PageTestCase
+from every_format import write_models
 import demo
-import test_formats
 
 MOST_BYTES = 60_000  # of the first view, compressed
 MOST_TENSORS = 4  # that are shown of a model
@@ -25,11 +25,9 @@ class EveryFormat(PageTestCase):
 
     @classmethod
     def source_of(cls, owner):
-        models = test_formats.EveryFormat("test_directory_of_mixed_formats_shows_each_model")
-        models.setUp()
-        cls.addClassCleanup(models.doCleanups)
-        cls.models = sorted(models.models)
-        return models.folder
+        folder = owner.path("models")
+        cls.models = sorted(write_models(folder))
+        return folder
 
     def test_list_of_models_leads_to_each(self):
         self.show()

@@ -3,7 +3,6 @@ import gc
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -14,7 +13,7 @@ for folder in (PACKAGE, os.path.join(ROOT, "tests", "mount"), os.path.join(ROOT,
     sys.path.insert(0, folder)
 
 from mounting import LIMIT_S, WEIGHTFS, TestCase, processes_of, run, until  # noqa: E402
-from test_formats import CORPUS, NAMED_BESIDE, NAMES, OTHERS  # noqa: E402
+from every_format import write_models  # noqa: E402
 
 os.environ["WEIGHTFS"] = WEIGHTFS  # the program that the module runs
 
@@ -59,24 +58,7 @@ class PythonTestCase(TestCase):
 
 def write_corpus(folder):
     """Writes a small model of each format, and returns their names."""
-    names = []
-    for seed in sorted(os.listdir(CORPUS)):
-        title = seed.removeprefix("small-")
-        if title == seed or OTHERS.search(title):
-            continue
-        with open(os.path.join(CORPUS, seed), "rb") as file:
-            content, *others = re.split(rb"\n~~~ file (.*?) ~~~\n", file.read(), flags=re.DOTALL)
-        name = title + NAMES.get(title, ".model")
-        names.append(name)
-        files = {name: content}
-        for beside, its in zip(others[::2], others[1::2]):
-            text = beside.decode()
-            files[text.replace("m.", f"{title}.", 1) if title in NAMED_BESIDE else text] = its
-        for path, its in files.items():
-            os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
-            with open(os.path.join(folder, path), "wb") as file:
-                file.write(its)
-    return names
+    return sorted(write_models(folder))
 
 
 def tensors_of(source):

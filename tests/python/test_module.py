@@ -144,7 +144,7 @@ class Module(PythonTestCase):
     def test_wheel_with_the_program_needs_no_other(self):
         program = self.write("program", b"#!/bin/sh\nexec \"$REAL\" \"$@\"\n")
         wheel = self.wheel(WEIGHTFS_PROGRAM=program)
-        self.assertRegex(wheel, r"-py3-none-linux_\w+\.whl$")
+        self.assertRegex(wheel, r"-py3-none-manylinux_2_17_\w+\.manylinux2014_\w+\.musllinux_1_1_\w+\.whl$")
         done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target",
                                self.path("site"), wheel], capture_output=True, text=True, timeout=LIMIT_S)
         if "No module named pip" in done.stderr:
