@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
-#include <ranges>
+#include <sstream>
 #include <string_view>
 #include <tuple>
 
@@ -134,9 +134,9 @@ std::vector<int> passed_descriptors() {
 
 // $LISTEN_FDNAMES has the names, separated by colons; it is set if a name was given.
 std::optional<int> kept_descriptor(const std::string& name) {
-  const std::string all = environment("LISTEN_FDNAMES");
-  std::vector<std::string_view> names;
-  for (const auto each : std::views::split(std::string_view(all), ':')) names.emplace_back(each.begin(), each.end());
+  std::istringstream all(environment("LISTEN_FDNAMES"));
+  std::vector<std::string> names;
+  for (std::string each; std::getline(all, each, ':');) names.push_back(each);
   const auto count = static_cast<size_t>(take_passed());
   if (names.size() != count) names.assign(count, "");
   std::optional<int> found;
