@@ -134,7 +134,7 @@ std::vector<int> passed_descriptors() {
 
 // $LISTEN_FDNAMES has the names, separated by colons; it is set if a name was given.
 std::optional<int> kept_descriptor(const std::string& name) {
-  std::istringstream all(environment("LISTEN_FDNAMES"));
+  std::istringstream all(environment("LISTEN_FDNAMES") + ':');  // so that an empty last name counts
   std::vector<std::string> names;
   for (std::string each; std::getline(all, each, ':');) names.push_back(each);
   const auto count = static_cast<size_t>(take_passed());

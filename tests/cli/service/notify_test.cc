@@ -158,6 +158,13 @@ TEST_F(Passed, AreFoundByName) {
   }));
 }
 
+TEST_F(Passed, EmptyLastNameCounts) {
+  EXPECT_TRUE(holds([] {
+    pass(SOCK_STREAM, "2", "first:");
+    return service::kept_descriptor("first") == 3 && !is_open(4);
+  }));
+}
+
 TEST_F(Passed, WithoutNamesAreClosed) {
   for (const char* const names : {"", "device", "a:b:device"}) {
     EXPECT_TRUE(holds([&] {
