@@ -41,7 +41,6 @@ files() {
   done
 }
 
-links="$prefix/sbin/mount.weightfs $prefix/sbin/mount.fuse.weightfs"
 generator=$prefix/lib/systemd/system-generators/weightfs-generator
 
 if [ -n "$uninstall" ]; then
@@ -79,7 +78,8 @@ files | while read -r file; do
 done
 if [ "$(id -u)" -eq 0 ]; then
   mkdir -p "$prefix/sbin" "$(dirname "$generator")"
-  for link in $links; do ln -sf ../bin/weightfs "$link"; done
+  ln -sf ../bin/weightfs "$prefix/sbin/mount.weightfs"
+  ln -sf ../bin/weightfs "$prefix/sbin/mount.fuse.weightfs"
   ln -sf ../../../bin/weightfs "$generator"
 fi
 echo "installed $prefix/bin/weightfs"
