@@ -9,10 +9,9 @@ namespace weightfs {
 
 /// Where trusted authorities are read from.
 struct Certificates {
-  std::string file;  ///< many certificates (PEM); empty if there is none
-  std::string
-      directory;        ///< certificates named by their hashes; several are separated by colons; empty if there is none
-  std::string setting;  ///< the variable that names them: "SSL_CERT_FILE=/x"; empty if they are those of the system
+  std::string file;       ///< many certificates (PEM); empty if there is none
+  std::string directory;  ///< certificates named by their hashes; may be several, separated by colons
+  std::string setting;    ///< the variable that names them: "SSL_CERT_FILE=/x"; empty if they are those of the system
 
   bool empty() const { return file.empty() && directory.empty(); }
 

@@ -1,4 +1,4 @@
-// Polygons as coverage: the exact part of each pixel that lies in them, from 0 to 255.
+// Converts polygons to coverage: the part of each pixel that they cover, from 0 (none) to 255 (all).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ using Point = std::pair<double, double>;  // x to the right, y down
 /// stays 255; a polygon in another that goes the other way is a hole.
 class Coverage {
  public:
-  /// The drawing has this size; what lies outside is left out.
+  /// The size of the drawing in pixels; parts of polygons outside it are not drawn.
   Coverage(size_t width, size_t height);
 
   /// A closed polygon. One with a coordinate that is not finite is left out.
