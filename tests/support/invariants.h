@@ -139,11 +139,11 @@ class ModelInvariants {
       check_file(mount, ino, node, path, attributes->size);
   }
 
-  // A nested container. If it is unreadable, there is a message; not_found has become io.
+  // A nested container. If it is unreadable, there is a message; not_found has become absent.
   void enter(const Mount& mount, Ino ino, const std::string& path) {
     const auto inner = forest_.list(ino);
     if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
-    require(is_refusal(inner.error()) || inner.error().code == Code::io, path, "{}", inner.error().message);
+    require(is_refusal(inner.error()) || inner.error().code == Code::absent, path, "{}", inner.error().message);
     require(is_one_line(inner.error().message), path, "an error in disorder");
   }
 
