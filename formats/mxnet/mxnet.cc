@@ -222,15 +222,17 @@ class Reader {
     return {};
   }
 
-  // A graph that is no JSON has no operators for MXNet either.
+  // MXNet may read what is no JSON for parse_small_json(), for one a text with more behind its end.
   void examine(const Source& graph, const std::string& name) {
     Budget budget(graph.size());
     const auto json = parse_small_json(graph, budget);
     CodeList code;
-    if (json)
+    if (json) {
       add_custom_nodes(*json, name, code);
-    else if (json.error().code != Code::corrupt)
+    } else {
       warnings_.add("{}: {}; its operators are not examined", quoted(name), json.error().message);
+      code.add({"operators that are not examined", name, "when MXNet runs the graph"});
+    }
     std::move(code).move_to(model_.common);
   }
 

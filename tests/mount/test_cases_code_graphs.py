@@ -98,10 +98,11 @@ def ncnn(*types):
     return written("m.param", "\n".join(lines).encode(), "m.bin", b"")
 
 
-def mxnet(*nodes, key="attrs"):
-    """Parameters without arrays, and a graph with nodes of (op, attributes)."""
+def mxnet(*nodes, key="attrs", end=b""):
+    """Parameters without arrays, and a graph with nodes of (op, attributes) and `end` behind it."""
     graph_of = {"nodes": [{"op": op, "name": f"n{i}", key: attributes} for i, (op, attributes) in enumerate(nodes)]}
-    return written("m-0000.params", struct.pack("<4Q", 0x112, 0, 0, 0), "m-symbol.json", json.dumps(graph_of).encode())
+    return written("m-0000.params", struct.pack("<4Q", 0x112, 0, 0, 0), "m-symbol.json",
+                   json.dumps(graph_of).encode() + end)
 
 
 def paddle(program, suffix="pdmodel"):
@@ -293,6 +294,9 @@ OTHERS = table("CodeOfOtherGraphs", rows(
     code("mxnet-custom-operator-of-old-files", mxnet(("Custom", {"op_type": "proposal"}), key="param"),
          ("custom operator proposal", "m-symbol.json")),
     code("mxnet-address", mxnet(("_Native", {"info": "0x7f0000000000"})), ("operator _Native", "m-symbol.json")),
+    *(code(f"mxnet-{name}", mxnet(("Custom", {"op_type": "proposal"}), end=end),
+           ("operators that are not examined", "m-symbol.json"))
+      for name, end in (("text-behind-the-graph", b" and more"), ("graph-that-is-too-large", b" " * 10_000_000))),
     harmless("mxnet", mxnet(("null", {}), ("Convolution", {"num_filter": "1"}))),
     code("paddle-python", paddle(paddle_program("conv2d", "py_func")), ("operator py_func", "m.pdmodel")),
     code("paddle-python-in-json", paddle(paddle_json("1.conv2d", "1.py_func"), "json"), ("operator py_func", "m.json")),
