@@ -8,6 +8,7 @@
 
 #include "base/values/json.h"
 #include "formats/code/keras.h"
+#include "formats/code/operators.h"
 
 namespace weightfs::tfjs {
 namespace {
@@ -44,7 +45,10 @@ class Topology {
     TRY_VOID(budget_.charge(Cost::value, 2));
     TRY_VOID(budget_.charge(Cost::kept, text.size()));
     counts_.emplace(text, 1);
-    if (inner.list == Key::layers) code::add_layer_class(text, "", code_);
+    if (inner.list == Key::layers)
+      code::add_layer_class(text, "", code_);
+    else
+      code::add_tensorflow(text, "", code_);
     return {};
   }
   void begin(bool is_list) {

@@ -135,6 +135,11 @@ def tfjs(*classes):
     return file("model.json", json.dumps({"format": "layers-model", "modelTopology": topology, "weightsManifest": []}).encode())
 
 
+def tfjs_graph(*operators):
+    topology = {"node": [{"name": f"n{i}", "op": op, "attr": {}} for i, op in enumerate(operators)], "library": {}}
+    return file("model.json", json.dumps({"format": "graph-model", "modelTopology": topology, "weightsManifest": []}).encode())
+
+
 def node_layer(node):
     return {"class_name": "TensorFlowOpLayer", "config": {"name": "x", "node_def": node, "constants": {}}}
 
@@ -303,6 +308,10 @@ OTHERS = table("CodeOfOtherGraphs", rows(
     harmless("paddle", paddle(paddle_program("conv2d", "relu"))),
     harmless("paddle-json", paddle(paddle_json("1.conv2d", "1.relu"), "json")),
     code("tfjs-custom-layer", tfjs("Dense", "MyLayer"), ("custom class MyLayer", "model.json")),
+    code("tfjs-operator", tfjs_graph("Placeholder", "ReadFile"), ("operator ReadFile", "model.json")),
+    code("tfjs-operator-of-a-library", tfjs_graph("Placeholder", "Addons>Resampler"),
+         ("custom operator Addons>Resampler", "model.json")),
+    harmless("tfjs-graph", tfjs_graph("Placeholder", "MatMul", "FusedBatchNormV3")),
     harmless("tfjs", tfjs("InputLayer", "Conv2D", "Dense")),
     code("exported-custom-operator", exported("torch.ops.aten.add.Tensor", "torch.ops.my_ops.run.default"),
          ("custom operator my_ops::run", "models/model.json")),
