@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/doctor/checks.h"
+#include "cli/mount/fusermount.h"
 
 namespace weightfs::doctor {
 namespace {
@@ -50,29 +49,28 @@ Check check_module() {
   return {"fuse module", Verdict::warning, "not in /proc/filesystems", "load it with `modprobe fuse`"};
 }
 
-std::string find_on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string file = (directory.empty() ? "." : directory) + "/" + program;
-    if (::access(file.c_str(), X_OK) == 0) return file;
-  }
-  return {};
-}
-
 Check check_fusermount() {
-  const std::string program = find_on_path("fusermount3");
   const bool root = ::geteuid() == 0;
-  if (program.empty()) {
+  const Fusermount found = find_fusermount();
+  if (found.path.empty()) {
     const char* advice = "install fuse3";
     if (root) return {"fusermount3", Verdict::ok, "not found; root needs it for -o auto_unmount only", advice};
     return {"fusermount3", Verdict::failure, "not found on PATH; only root can mount without it", advice};
   }
   struct stat file {};
-  const bool privileged = ::stat(program.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
-  if (root || privileged) return {"fusermount3", Verdict::ok, program};
-  return {"fusermount3", Verdict::failure, program + ", not setuid root",
-          fmt::format("as root: `chown root {0} && chmod u+s {0}`", shell_word(program))};
+  const bool privileged = ::stat(found.path.c_str(), &file) == 0 && file.st_uid == 0 && (file.st_mode & S_ISUID) != 0;
+  if (root || privileged) return {"fusermount3", Verdict::ok, found.path};
+  return {"fusermount3", Verdict::failure, found.path + ", not setuid root",
+          fmt::format("as root: `chown root {0} && chmod u+s {0}`", shell_word(found.path))};
+}
+
+// fusermount3 looks up there whose a mount is.
+Check check_mtab() {
+  if (::access("/etc/mtab", R_OK) == 0) return {"/etc/mtab", Verdict::ok, "can be read"};
+  const std::string found = fmt::format("cannot be read: {}", errno_text(errno));
+  const char* advice = "as root: `ln -s /proc/self/mounts /etc/mtab`";
+  if (::geteuid() == 0) return {"/etc/mtab", Verdict::ok, found + "; only users need it to unmount", advice};
+  return {"/etc/mtab", Verdict::failure, found + "; only root can unmount without it", advice};
 }
 
 Check check_allow_other() {
@@ -91,7 +89,7 @@ Check check_mount_helper() {
 }  // namespace
 
 Checks check_fuse() {
-  return {check_device(), check_module(), check_fusermount(), check_allow_other(), check_mount_helper()};
+  return {check_device(), check_module(), check_fusermount(), check_mtab(), check_allow_other(), check_mount_helper()};
 }
 
 }  // namespace weightfs::doctor

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/os/mounts.h"
+#include "cli/mount/fusermount.h"
 #include "cli/sandbox/temporary_files.h"
 
 namespace weightfs {
@@ -59,7 +60,8 @@ class MountService {
   sandbox::BrokerReply mount() {
     if (state_ != State::not_mounted) return {EINVAL, "already mounted"};
     const auto device = point_.make().and_then([&] { return point_.claim(); }).and_then([&] {
-      return fuse::open_mount(params_, point_.target());
+      return needs_old_fusermount() ? mount_by_old_fusermount(params_, point_.target())
+                                    : fuse::open_mount(params_, point_.target());
     });
     if (!device) return {EIO, device.error().message};
     state_ = State::mounted;

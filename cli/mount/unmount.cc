@@ -16,6 +16,7 @@
 #include "base/os/system_error.h"
 #include "base/text.h"
 #include "cli/console/map_of.h"
+#include "cli/mount/fusermount.h"
 #include "cli/process/child_process.h"
 
 namespace weightfs {
@@ -42,21 +43,15 @@ ResolvedPath resolve_path(const std::string& path) {
   return resolved;
 }
 
-std::string last_line(const std::string& text) {
-  const size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return {};
-  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
-}
-
 // Unmounts through fusermount3, which checks that the mount belongs to the user.
 UnmountResult run_fusermount(const std::string& path, Detach detach) {
-  std::vector<std::string> words = {"fusermount3", "-u", "--", path};
+  const std::string program = find_fusermount().name;
+  std::vector<std::string> words = {program, "-u", "--", path};
   if (detach == Detach::now) words.insert(words.begin() + 1, "-z");
   const ProcessResult result = run_program(std::move(words), Stderr::captured);
   if (result.status == 0) return {UnmountResult::done, {}};
   // fusermount3 does not set a locale, so its messages are English.
-  std::string why = last_line(result.stderr_text);
-  if (result.status >= 0 && why.starts_with("fusermount3: ")) why.erase(0, std::string_view("fusermount3: ").size());
+  std::string why = result.last_line(program);
   return {why.ends_with("Device or resource busy") ? UnmountResult::busy : UnmountResult::refused, why};
 }
 

@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <sstream>
 
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -61,6 +63,25 @@ void close_all_but(std::vector<int> kept) {
     from = number + 1;
   }
   ::close_range(from, ~0U, 0);
+}
+
+std::string ProcessResult::last_line(std::string_view program) const {
+  std::string_view text = stderr_text;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  text = text.substr(text.rfind('\n') + 1);
+  const std::string prefix = std::string(program) + ": ";
+  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  return std::string(text);
+}
+
+std::string find_on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    std::string file = (directory.empty() ? "." : directory) + "/" + program;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
 }
 
 ProcessResult run_program(std::vector<std::string> words, Stderr where) {

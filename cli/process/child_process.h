@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,13 @@ enum class Stderr { inherited, captured };
 struct ProcessResult {
   int status = -1;          ///< exit status; -1 if it could not be run or was killed
   std::string stderr_text;  ///< captured text (a few KiB at most), or why it could not be run
+
+  /// The last line of stderr_text, without "PROGRAM: " in front.
+  std::string last_line(std::string_view program) const;
 };
+
+/// The file of a program; "" if there is none on PATH.
+std::string find_on_path(const std::string& program);
 
 /// Runs the program words[0], found on PATH, and waits for it. Safe with other threads; their descriptors are not
 /// changed.

@@ -35,14 +35,7 @@ struct Destroy {
 using SessionPtr = std::unique_ptr<fuse_session, Destroy>;
 
 SessionPtr make_session(Server* s, const SessionParams& params) {
-  std::string options = "ro,nosuid,nodev,default_permissions,subtype=weightfs";
-  for (const std::string& option : params.options) options += "," + option;
-  // libfuse splits options at commas and removes backslashes.
-  options += ",fsname=";
-  for (const char c : params.source) {
-    if (c == ',' || c == '\\') options += '\\';
-    options += c;
-  }
+  std::string options = mount_options(params);
   if (params.rings != nullptr) options += params.rings->session_options();
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   for (const char* argument : {"weightfs", "-o", options.c_str()}) fuse_opt_add_arg(&arguments, argument);
@@ -310,6 +303,18 @@ WorkerLimits worker_limits(Server& s) {
 // The kernel's default is 128 KiB.
 void set_readahead(dev_t device) {
   std::ofstream(fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", ::major(device), ::minor(device))) << kReadaheadKiB;
+}
+
+std::string mount_options(const SessionParams& params) {
+  std::string options = "ro,nosuid,nodev,default_permissions,subtype=weightfs";
+  for (const std::string& option : params.options) options += "," + option;
+  // libfuse splits options at commas and removes backslashes.
+  options += ",fsname=";
+  for (const char c : params.source) {
+    if (c == ',' || c == '\\') options += '\\';
+    options += c;
+  }
+  return options;
 }
 
 Result<int> open_mount(const SessionParams& params, const std::string& target) {

@@ -17,6 +17,10 @@ inline constexpr std::chrono::seconds kShutdownTimeout{5};
 /// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
 void set_readahead(dev_t device);
 
+/// The options of the mount as libfuse and fusermount3 take them: joined by commas, with `\` in front of those in the
+/// source.
+std::string mount_options(const SessionParams& params);
+
 /// Mounts on `target`, the mount point or another path of it, and returns the descriptor for SessionParams::device,
 /// which the caller closes. Does not serve. Fails with io.
 Result<int> open_mount(const SessionParams& params, const std::string& target);

@@ -134,10 +134,10 @@ class Interactive:
         os.close(self.terminal)
 
 
-def as_nobody(*argv):
+def as_nobody(*argv, env=None):
     """Runs a command as an ordinary user."""
     return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, user=NOBODY.pw_uid, group=NOBODY.pw_gid,
-                          extra_groups=[], cwd="/")
+                          extra_groups=[], cwd="/", env=env)
 
 
 def numbers(dtype_code, count):

@@ -32,7 +32,7 @@ class Case(TestCase):
 class WorkingMachine(Case, MountTestCase):
     def test_machine_that_can_mount_has_no_failure(self):
         checks = self.examine()
-        for name in ("/dev/fuse", "fuse module", "fusermount3", "allow_other", "mount helper", "cache", "cache space",
+        for name in ("/dev/fuse", "fuse module", "fusermount3", "/etc/mtab", "allow_other", "mount helper", "cache", "cache space",
                      "partial downloads", "certificates", "open files", "mounts", "kernel"):
             self.assertIn(name, checks)
         self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
@@ -194,6 +194,19 @@ class MissingRequirements(Case):
         os.chmod(self.path("bin", "fusermount3"), 0o755)
         checks = self.as_nobody({"PATH": self.path("bin")}, 1)
         self.assertEqual(checks["fusermount3"]["found"], self.path("bin", "fusermount3") + ", not setuid root")
+
+        os.rename(self.path("bin", "fusermount3"), self.path("bin", "fusermount"))
+        checks = self.as_nobody({"PATH": self.path("bin")}, 1)
+        self.assertEqual(checks["fusermount3"]["found"], self.path("bin", "fusermount") + ", not setuid root", "that of libfuse 2")
+
+    @unittest.skipUnless(os.path.exists("/etc/mtab"), "no /etc/mtab here")
+    def test_missing_mtab_is_a_failure_for_a_user(self):
+        without = 'mount -t tmpfs none /mnt && cp -a /etc/. /mnt && rm /mnt/mtab && mount --bind /mnt /etc && exec '
+        status, checks = self.in_namespace(without + '"$0" doctor --json')
+        self.assertEqual((status, self.verdict(checks, "/etc/mtab")), (0 if os.path.exists("/dev/fuse") else 1, "ok"))
+        status, checks = self.in_namespace(without + 'setpriv --reuid nobody --regid nogroup --clear-groups "$0" doctor --json')
+        self.assertEqual((status, self.verdict(checks, "/etc/mtab")), (1, "failure"))
+        self.assertIn("ln -s /proc/self/mounts /etc/mtab", checks["/etc/mtab"]["advice"])
 
     @unittest.skipUnless(os.path.exists("/dev/fuse") and shutil.which("fusermount3"), "no /dev/fuse or no fusermount3 here")
     def test_missing_home_is_a_warning_for_a_user(self):

@@ -718,6 +718,23 @@ class OrdinaryUser(UsersTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse(os.path.exists(self.point))
 
+    def test_fusermount_of_libfuse_2_is_used_where_it_is_alone(self):
+        os.mkdir(self.path("bin"))
+        shutil.copy(shutil.which("fusermount3"), self.path("bin", "fusermount"))
+        os.chmod(self.path("bin", "fusermount"), 0o4755)
+        alone = {"PATH": self.path("bin")}
+        done = as_nobody(self.binary, "mount", "-o", "auto_unmount", self.source, self.point, env=alone)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(as_nobody("cat", f"{self.point}/tensors/bias").returncode, 0)
+        self.assertIn(f"{self.source} {self.point} fuse.weightfs ro,nosuid,nodev", as_nobody("cat", "/proc/mounts").stdout)
+        done = as_nobody(self.binary, "umount", self.point, env=alone)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse(os.path.exists(self.point))
+        os.chmod(self.path("bin", "fusermount"), 0o755)
+        done = as_nobody(self.binary, "mount", self.source, self.point, env=alone)
+        self.assertEqual((done.returncode, done.stderr),
+                         (6, f"weightfs: {self.point}: cannot mount: mount failed: Operation not permitted\n"))
+
     def test_denied_mount_has_a_one_line_message(self):
         os.mkdir(self.path("roots"))
         mnt = self.mount(self.source)
