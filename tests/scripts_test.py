@@ -298,5 +298,13 @@ class Repeated(ScriptTestCase):
         self.assertEqual((again.returncode, again.stdout.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"), again.stderr)
 
 
+class Benchmark(unittest.TestCase):
+    def test_parts_are_listed_without_a_program(self):
+        done = subprocess.run([sys.executable, os.path.join(os.path.dirname(HERE), "bench", "run"), "--help"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("startup", done.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()
