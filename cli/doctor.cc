@@ -37,10 +37,11 @@ struct Group {
   doctor::Checks (*run)();
 };
 
-constexpr std::array<Group, 5> kGroups = {{{"fuse", doctor::check_fuse},
+constexpr std::array<Group, 6> kGroups = {{{"fuse", doctor::check_fuse},
                                            {"cache", doctor::check_cache},
                                            {"limits", doctor::check_limits},
                                            {"kernel", doctor::check_kernel},
+                                           {"libraries", doctor::check_libraries},
                                            {"sandbox", doctor::check_sandbox}}};
 
 doctor::Check unchecked(const char* name, IsolationError why) {

@@ -305,6 +305,8 @@ void set_readahead(dev_t device) {
   std::ofstream(fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", ::major(device), ::minor(device))) << kReadaheadKiB;
 }
 
+const char* library_version() { return fuse_pkgversion(); }
+
 std::string mount_options(const SessionParams& params) {
   std::string options = "ro,nosuid,nodev,default_permissions,subtype=weightfs";
   for (const std::string& option : params.options) options += "," + option;

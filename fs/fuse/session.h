@@ -17,6 +17,9 @@ inline constexpr std::chrono::seconds kShutdownTimeout{5};
 /// Sets the read-ahead of the mount with that device number to kReadaheadKiB, if permitted (to root).
 void set_readahead(dev_t device);
 
+/// "3.14.0": the version of libfuse.
+const char* library_version();
+
 /// The options of the mount as libfuse and fusermount3 take them: joined by commas, with `\` in front of those in the
 /// source.
 std::string mount_options(const SessionParams& params);

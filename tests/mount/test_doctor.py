@@ -38,6 +38,11 @@ class WorkingMachine(Case, MountTestCase):
         self.assertEqual(self.verdict(checks, "/dev/fuse"), "ok")
         self.assertEqual(checks["kernel"]["found"], f"Linux {os.uname().release}")
 
+    def test_versions_of_the_libraries_are_listed(self):
+        found = self.examine()["libraries"]["found"]
+        self.assertRegex(found, r"^curl \d+\.\d+\.\d+, expat .*, libarchive \d+\.\d+\.\d+, .*, openssl 3\.\d+\.\d+, ")
+        self.assertEqual([each for each in found.split(", ") if not re.fullmatch(r"[a-z-]+ \d+(\.\d+){1,3}", each)], [])
+
     def test_passthrough_needs_linux_6_9(self):
         release = tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
         expected = "available in mounts by root" if release >= (6, 9) else "not available; needs Linux 6.9"
