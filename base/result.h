@@ -11,8 +11,8 @@
 
 namespace weightfs {
 
-/// The ten kinds of failure. fs/serving/error_numbers.h maps them to an errno and to a status of HTTP, cli/exit.h to an
-/// exit status.
+/// The kinds of failure. fs/adapters/error_numbers.h maps them to an errno and to a status of HTTP, cli/exit.h to
+/// an exit status.
 enum class Code {
   not_found,    ///< the named thing does not exist
   corrupt,      ///< the bytes break a rule of their format

@@ -11,14 +11,14 @@
 #include "cache/blob_store.h"
 #include "cache/cache_directory.h"
 #include "cache/maintenance.h"
-#include "cli/console/map_of.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
-#include "cli/console/table.h"
-#include "cli/console/time.h"
-#include "cli/console/words.h"
 #include "cli/options/store_options.h"
 #include "cli/verbs.h"
+#include "report/text/map_of.h"
+#include "report/text/table.h"
+#include "report/text/time.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

@@ -3,14 +3,15 @@
 #include <exception>
 
 #include "base/text.h"
-#include "cli/compare/models.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
-#include "cli/console/words.h"
-#include "cli/diff/deviations.h"
-#include "cli/diff/report.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "report/compare/models.h"
+#include "report/diff/deviations.h"
+#include "report/diff/report.h"
+#include "report/inspect/single_model.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

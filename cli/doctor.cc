@@ -5,11 +5,11 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
-#include "cli/console/map_of.h"
-#include "cli/console/table.h"
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
 #include "cli/verbs.h"
+#include "report/text/map_of.h"
+#include "report/text/table.h"
 
 namespace weightfs {
 namespace {

@@ -14,10 +14,8 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
-#include "cli/console/words.h"
 #include "cli/export/files.h"
 #include "cli/export/left_out.h"
 #include "cli/export/tar.h"
@@ -26,6 +24,9 @@
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
+#include "report/compare/select_tensors.h"
+#include "report/inspect/single_model.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

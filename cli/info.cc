@@ -10,19 +10,20 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/console/error_json.h"
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
-#include "cli/console/words.h"
-#include "cli/info/duplicates.h"
-#include "cli/info/listing.h"
-#include "cli/info/models.h"
-#include "cli/info/screen.h"
-#include "cli/inspect/locations.h"
+#include "cli/findings/duplicates.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/summary/summary.h"
 #include "fs/listing.h"
+#include "report/info/listing.h"
+#include "report/info/models.h"
+#include "report/info/screen.h"
+#include "report/inspect/locations.h"
+#include "report/inspect/single_model.h"
+#include "report/text/errors.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

@@ -13,12 +13,13 @@
 #include "base/text.h"
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
-#include "cli/console/words.h"
-#include "cli/inspect/named_file.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
+#include "report/inspect/named_file.h"
+#include "report/text/errors.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

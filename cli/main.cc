@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/console/terminal.h"
 #include "cli/mount_helper.h"
 #include "cli/process/name_service.h"
 #include "cli/process/secrets.h"
-#include "cli/service/generator.h"
-#include "cli/service/inherited.h"
+#include "cli/systemd/generator.h"
+#include "cli/systemd/inherited.h"
 #include "cli/verbs.h"
+#include "report/text/terminal.h"
 
 namespace weightfs {
 namespace {

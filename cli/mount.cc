@@ -15,12 +15,12 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/console/words.h"
 #include "cli/mount/mount_name.h"
 #include "cli/mount/unmount.h"
-#include "cli/serve/mount_at.h"
-#include "cli/serve/serve.h"
+#include "cli/mount_server/mount_at.h"
+#include "cli/mount_server/serve.h"
 #include "cli/verbs.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

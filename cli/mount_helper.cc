@@ -12,8 +12,8 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/serve/mount_at.h"
-#include "cli/service/start_service.h"
+#include "cli/mount_server/mount_at.h"
+#include "cli/systemd/start_service.h"
 #include "cli/verbs.h"
 
 namespace weightfs {

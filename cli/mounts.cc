@@ -5,12 +5,12 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
-#include "cli/console/map_of.h"
-#include "cli/console/table.h"
-#include "cli/console/time.h"
 #include "cli/mount/mount_report.h"
 #include "cli/process/user.h"
 #include "cli/verbs.h"
+#include "report/text/map_of.h"
+#include "report/text/table.h"
+#include "report/text/time.h"
 
 namespace weightfs {
 namespace {

@@ -7,18 +7,18 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
-#include "cli/console/words.h"
 #include "cli/open_source.h"
-#include "cli/plot/display.h"
-#include "cli/plot/draw.h"
-#include "cli/plot/make.h"
-#include "cli/plot/option_values.h"
-#include "cli/plot/text.h"
+#include "cli/picture/display.h"
+#include "cli/picture/option_values.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
+#include "report/compare/select_tensors.h"
+#include "report/plot/draw.h"
+#include "report/plot/make.h"
+#include "report/plot/text.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/console/words.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/unmount.h"
-#include "cli/service/config.h"
+#include "cli/systemd/config.h"
 #include "cli/verbs.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

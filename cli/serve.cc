@@ -3,11 +3,11 @@
 
 #include <cstdio>
 
-#include "cli/console/suggestions.h"
-#include "cli/http/http_options.h"
+#include "cli/console/check_spelling.h"
+#include "cli/serve/http_options.h"
 #ifdef WEIGHTFS_HTTP
-#include "cli/http/http_server.h"
-#include "cli/http/open_code.h"
+#include "cli/serve/http_server.h"
+#include "cli/serve/open_code.h"
 #endif
 #include "cli/verbs.h"
 

@@ -5,17 +5,17 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
-#include "cli/console/words.h"
+#include "cli/findings/tensor_problems.h"
 #include "cli/open_source.h"
-#include "cli/stats/print.h"
-#include "cli/stats/problems.h"
-#include "cli/stats/screen.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
+#include "report/compare/select_tensors.h"
+#include "report/stats/print.h"
+#include "report/stats/screen.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

@@ -11,11 +11,11 @@
 #include <thread>
 
 #include "base/text.h"
-#include "cli/console/words.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount/mount_users.h"
 #include "cli/mount/unmount.h"
 #include "cli/verbs.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

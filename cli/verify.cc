@@ -17,10 +17,11 @@
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
-#include "cli/console/words.h"
-#include "cli/inspect/safety.h"
+#include "cli/findings/safety.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "report/text/errors.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

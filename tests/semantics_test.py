@@ -16,8 +16,8 @@ NAMED = re.compile(r"`([^`]+)`")
 RULE = re.compile(r"^- (\d+\.\d+) ", re.MULTILINE)
 QUOTED = re.compile(r"\bsemantics(?:\.md\]?(?:\([^)]*\))?)?,? (?:rules? |section )?(\d+(?:\.\d+)?(?:(?:, | and | to )\d+\.\d+)*)")
 QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
-FOLDERS = ("base", "formats", "cache", "sources", "fs", "cli", "tests", "docs", "bench", "packaging", "scripts", "systemd",
-           "python")
+FOLDERS = ("base", "formats", "cache", "sources", "fs", "report", "serve", "cli", "tests", "docs", "bench", "packaging", "scripts",
+           "systemd", "python")
 
 # Numbers in rules (or in the table of a section): rule, file, constant, and how the rule says it. {n} is the value, {KiB} the
 # value as a number of KiB, {s} of seconds if the code has milliseconds, {word} and {word_s} these numbers as words, {less} the
@@ -56,7 +56,7 @@ NUMBERS = (
     ("13.4", "cache/download/origin.h", "max_delay", "up to {s} seconds"),
     ("13.5", "cache/store/block_map.h", "kBlock", "blocks of {KiB} KiB"),
     ("13.6", "cache/remote/ranges.h", "kMaxTransfers", "up to {word} connections"),
-    ("14.7", "cli/serve/serving.cc", "kWaitForNetwork", "{n} seconds in a usable mount"),
+    ("14.7", "cli/mount_server/serving.cc", "kWaitForNetwork", "{n} seconds in a usable mount"),
     ("14.8", "cache/http/request.h", "max_retries", "(default: {n})"),
     ("15.2", "cache/http/client.cc", "kMaxRedirects", "At most {n} redirects"),
     ("16.2", "cache/paths.h", "kMaxNamesOfFile", "up to {n} names"),
@@ -83,8 +83,8 @@ NUMBERS = (
     ("26.2", "fs/views/converted.cc", "kMaxElements", "2^{power} elements"),
     ("26.3", "fs/views/selection.h", "kMaxFileOffset", "2^{power} bytes"),
     ("26.4", "fs/model_files.h", "kDefaultShardSize", "(default: {GB} GB)"),
-    ("27.1", "cli/info/screen.h", "kMaxLines", "at most {n} lines"),
-    ("27.1", "cli/info/text.cc", "kDefaultWidth", "else {n}."),
+    ("27.1", "report/info/screen.h", "kMaxLines", "at most {n} lines"),
+    ("27.1", "report/text/style.cc", "kDefaultWidth", "else {n}."),
     ("29.3", "fs/http/protocol/conditions.h", "kMaxParts", "more than {n} get the whole file"),
     ("29.6", "fs/http/listing.h", "kListingPage", "pages of {n} names"),
     ("29.9", "fs/http/protocol/request_parser.h", "kMaxHeader", "at most {KiB} KiB"),
@@ -92,7 +92,7 @@ NUMBERS = (
     ("29.9", "fs/http/server_options.h", "header", "and {n} s."),
     ("29.9", "fs/http/server_options.h", "idle", "after {n} s between requests"),
     ("29.9", "fs/http/server_options.h", "stalled", "or {n} s in which"),
-    ("29.9", "cli/http/http_server.cc", "kShutdown", "for {word_s} seconds at most"),
+    ("29.9", "cli/serve/http_server.cc", "kShutdown", "for {word_s} seconds at most"),
 )
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "MB": 10**6, "GB": 10**9, "s": 1000}
 WORDS = dict(enumerate(("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")))

@@ -10,8 +10,8 @@
 #include "cache/cache_directory.h"
 #include "cache/huggingface.h"
 #include "cache/maintenance.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/open_source.h"
+#include "report/compare/select_tensors.h"
 #include "sources/ollama_name.h"
 
 namespace weightfs::completion {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cli/console/time.h"
+#include "report/text/time.h"
 
 namespace weightfs {
 namespace {

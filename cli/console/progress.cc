@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "cli/console/terminal.h"
+#include "report/text/terminal.h"
 
 namespace weightfs {
 namespace {

@@ -17,10 +17,4 @@ Exit report_error(const Error& error);
 /// Prints `weightfs: <message>` and returns `status`.
 Exit report_error(const Error& error, Exit status);
 
-/// The message without the name of the file that it begins with, if that is the path or its last component.
-std::string without_name(std::string_view path, const std::string& message);
-
-/// An error of the model at a path, which its message then begins with.
-Error error_at(std::string_view path, const Error& error);
-
 }  // namespace weightfs

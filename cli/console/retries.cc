@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/text.h"
-#include "cli/console/time.h"
+#include "report/text/time.h"
 
 namespace weightfs {
 namespace {

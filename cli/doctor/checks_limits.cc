@@ -9,9 +9,9 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/certificates.h"
-#include "cli/console/words.h"
 #include "cli/doctor/checks.h"
 #include "cli/mount/mount_report.h"
+#include "report/text/words.h"
 
 namespace weightfs::doctor {
 namespace {

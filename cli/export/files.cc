@@ -8,13 +8,13 @@
 
 #include "base/text.h"
 #include "base/values/value.h"
-#include "cli/compare/select_tensors.h"
 #include "cli/export/npy_types.h"
 #include "formats/output.h"
 #include "fs/listing.h"
 #include "fs/views/converted.h"
 #include "fs/views/model_file.h"
 #include "fs/views/npy.h"
+#include "report/compare/select_tensors.h"
 
 namespace weightfs::exporting {
 namespace {

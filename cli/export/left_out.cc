@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "cli/console/words.h"
 #include "formats/completeness.h"
+#include "report/text/words.h"
 
 namespace weightfs::exporting {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/console/words.h"
 #include "fs/views/converted.h"
 #include "fs/views/npy.h"
+#include "report/text/words.h"
 
 namespace weightfs::exporting {
 namespace {

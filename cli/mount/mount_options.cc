@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "base/text.h"
-#include "cli/console/suggestions.h"
 #include "cli/options/open_options.h"
 #include "cli/options/served_options.h"
 #include "cli/verbs.h"
+#include "report/text/suggestions.h"
 
 namespace weightfs {
 namespace {

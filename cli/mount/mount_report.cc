@@ -20,8 +20,8 @@
 #include "base/source.h"
 #include "base/text.h"
 #include "base/values/json.h"
-#include "cli/console/time.h"
 #include "cli/process/isolated.h"
+#include "report/text/time.h"
 
 namespace weightfs {
 namespace {

@@ -15,8 +15,8 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "cli/console/map_of.h"
 #include "cli/process/isolated.h"
+#include "report/text/map_of.h"
 
 namespace weightfs {
 namespace {

@@ -15,9 +15,9 @@
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
-#include "cli/console/map_of.h"
 #include "cli/mount/fusermount.h"
 #include "cli/process/child_process.h"
+#include "report/text/map_of.h"
 
 namespace weightfs {
 namespace {

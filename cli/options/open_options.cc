@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "cli/console/words.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "base/text.h"
-#include "cli/console/words.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

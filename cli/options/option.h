@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "base/text.h"
-#include "cli/console/words.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 

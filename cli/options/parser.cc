@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "cli/console/suggestions.h"
-#include "cli/console/words.h"
 #include "cli/options/command.h"
 #include "cli/options/elements.h"
+#include "report/text/suggestions.h"
+#include "report/text/words.h"
 
 namespace weightfs {
 namespace {

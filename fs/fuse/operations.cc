@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/text.h"
+#include "fs/adapters/error_numbers.h"
 #include "fs/fuse/rings.h"
-#include "fs/serving/error_numbers.h"
 
 namespace weightfs::fuse {
 namespace {

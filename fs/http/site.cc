@@ -18,10 +18,10 @@
 #include "base/values/http.h"
 #include "base/values/value.h"
 #include "formats/other_files.h"
+#include "fs/adapters/error_numbers.h"
 #include "fs/http/listing.h"
 #include "fs/http/protocol/conditions.h"
 #include "fs/http/transfer.h"
-#include "fs/serving/error_numbers.h"
 
 namespace weightfs::httpd {
 namespace {

@@ -12,7 +12,7 @@ import unittest
 from mounting import WEIGHTFS, Hole, Tensor, TestCase, on_terminal, run
 from pictures import pixels_of
 
-LEFT, RIGHT, TOP, BOTTOM = 96, 116, 34, 46  # around the plot area (cli/plot/draw.cc)
+LEFT, RIGHT, TOP, BOTTOM = 96, 116, 34, 46  # around the plot area (report/plot/draw.cc)
 
 
 class Pictures(TestCase):

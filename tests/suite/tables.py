@@ -52,7 +52,7 @@ TRACED = "counts system calls, which sanitizers add"
 IN_UNIT_TESTS = "its code runs sanitized in cli_test, formats_test and fs_test"
 CORPORA = "its models are those of the corpora, which fuzz_test reads sanitized"
 DECODING = "its code runs sanitized in cache_test, formats_test and fs_test, and its mounts in test_mounting and test_tree"
-PRINTED = "its code runs sanitized in cli_test and numbers_test, and commands on terminals in test_cli and test_plot"
+PRINTED = "its code runs sanitized in report_test, cli_test and numbers_test, and commands on terminals in test_cli and test_plot"
 CLIENTS = "its code runs sanitized in fs_test, test_http and test_http_conformance"
 DOWNLOADS = "its code runs sanitized in cache_test and sources_test, and mounts that download in test_fetch_and_cache"
 # Mount tests that run without sanitizers only, each with the reason.

@@ -1,0 +1,155 @@
+#include "cli/findings/safety.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/console/report_error.h"
+#include "formats/code/code.h"
+#include "formats/format.h"
+#include "report/text/errors.h"
+#include "report/text/words.h"
+
+namespace weightfs {
+namespace {
+
+// Formats whose files are pickles, or may have them inside. Their names are those of formats().
+constexpr std::array<std::string_view, 5> kWithPickles = {"npy", "pytorch-legacy", "pickle", "zip", "tar"};
+
+void check_safety(const ModelPtr& model, const std::string& name, int depth, Outcome& outcome);
+
+// Whether the part is a pickle that the model was made from.
+bool is_read_pickle(const Part& part) { return part.is_structure && part.path.ends_with(".pkl"); }
+
+// A file that is neither weights of its model nor a model in nested/.
+Result<ModelPtr> model_of_file(const Model& model, const Part& part) {
+  if (auto found = TRY(unpickled_part(model, part, kWithPickles))) return found;
+  // In an archive, each of these is in nested/.
+  return model.chosen.is_set() && !part.is_structure ? model_of_part(model, part, kWithPickles) : ModelPtr();
+}
+
+// Whether all names in a file are those of the model, which was made from it.
+bool is_named_by(const Model& model, const Model& file) {
+  constexpr const char* kUnknown = "unknown_globals";
+  const auto* const of_model = model.common.find_as<List>(kUnknown);
+  const auto* const of_file = file.common.find_as<List>(kUnknown);
+  const auto is_known = [&](const Value& name) {
+    const auto is_same = [&](const Value& other) {
+      return std::get<std::string>(other) == std::get<std::string>(name);
+    };
+    return of_model != nullptr && std::ranges::any_of(*of_model, is_same);
+  };
+  return file.format.empty() && file.common.find("code") == nullptr && of_file != nullptr &&
+         std::ranges::all_of(*of_file, is_known);
+}
+
+// The files of a directory or archive that are neither the weights of its one model nor models in nested/.
+void check_other_files(const Model& model, const std::set<size_t>& nested, const std::string& name, int depth,
+                       Outcome& outcome) {
+  const auto is_weights = [&](const std::string& path) {
+    return model.chosen.is_set() &&
+           std::ranges::find(model.chosen->weight_files, path) != model.chosen->weight_files.end();
+  };
+  for (size_t i = 0; i < model.parts.size(); ++i) {
+    const Part& part = model.parts[i];
+    if (nested.contains(i) || !part.link_target.empty() || is_weights(part.path) || is_read_pickle(part)) continue;
+    const std::string path = join_path(name, part.path);
+    const auto read = model_of_file(model, part);
+    if (!read)
+      outcome.fail(error_at(path, read.error()));
+    else if (*read != nullptr && !is_named_by(model, **read))
+      check_safety(*read, path, depth + 1, outcome);
+  }
+}
+
+std::string first_names(const List& names) {
+  constexpr size_t kShown = 10;
+  std::string shown;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    if (const auto* const name = std::get_if<std::string>(&names[i])) shown += (i == 0 ? "" : ", ") + *name;
+  return names.size() <= kShown ? shown : fmt::format("{} and {} more", shown, names.size() - kShown);
+}
+
+// "config.json: AutoModel: modeling_x.XModel runs code when …", without the file if it is the model itself.
+std::string sentence_of(const CodeItem& item, const std::string& name) {
+  if (item.runs.empty()) return item.what;
+  const bool is_itself = item.where.empty() || name == item.where || name.ends_with("/" + item.where);
+  return fmt::format("{}{} runs code {}", is_itself ? "" : item.where + ": ", item.what, item.runs);
+}
+
+// What may run code in a model, and the names in its pickles that are not known.
+void check_code(const Model& model, const std::string& name, Outcome& outcome) {
+  const auto fail = [&](const std::string& what) {
+    outcome.fail({Code::unsupported, fmt::format("{}: {}", printable(name), what)});
+  };
+  const FoundCode code = code_of(model);
+  const auto pickled = [&](std::string_view when) {
+    std::string names;
+    for (const CodeItem& item : code.items)
+      if (item.runs == when) names += (names.empty() ? "" : ", ") + item.what;
+    return names;
+  };
+  if (const std::string names = pickled(kUnpickled); !names.empty())
+    fail(fmt::format("names {}, which can run code", names));
+  if (const std::string names = pickled(kUnpickledLater); !names.empty())
+    fail(fmt::format("its later pickles name {}, which can run code", names));
+  for (const CodeItem& item : code.items)
+    if (item.runs != kUnpickled && item.runs != kUnpickledLater) fail(sentence_of(item, name));
+  for (const std::string& file : code.not_examined) fail(file);
+  if (const auto* const names = model.common.find_as<List>("unknown_globals"))
+    fail(fmt::format("names {}, of which weightfs does not know that {} harmless", first_names(*names),
+                     names->size() == 1 ? "it is" : "they are"));
+}
+
+void check_safety(const ModelPtr& model, const std::string& name, int depth, Outcome& outcome) {
+  if (model->complete_model != nullptr) {
+    const auto& complete = model->complete_model->get();
+    return complete ? check_safety(*complete, name, depth, outcome) : outcome.fail(error_at(name, complete.error()));
+  }
+  check_code(*model, name, outcome);
+  if (depth > kMaxNestingDepth)
+    return outcome.fail({Code::unsupported, fmt::format("{}: not examined: nested deeper than {} containers",
+                                                        printable(name), kMaxNestingDepth)});
+  const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
+  if (!nested) return outcome.fail(error_at(name, nested.error()));
+  std::set<size_t> parts;
+  for (const Nested& inner : *nested) {
+    parts.insert(inner.part);
+    const std::string path = join_path(name, model->parts[inner.part].path);
+    const auto& read = inner.model.get();
+    if (read)
+      check_safety(*read, path, depth + 1, outcome);
+    else
+      outcome.fail(error_at(path, read.error()));
+  }
+  if (model->chosen.is_set() || model->has_members) check_other_files(*model, parts, name, depth, outcome);
+}
+
+}  // namespace
+
+void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome) {
+  check_safety(model, name, 0, outcome);
+}
+
+void check_code(std::vector<Part> files, const std::string& directory, Outcome& outcome) {
+  Model model;
+  model.has_members = true;
+  model.parts = std::move(files);
+  check_code(model, directory, outcome);
+}
+
+void check_safety(const Part& file, const std::string& directory, Outcome& outcome) {
+  const std::string path = join_path(directory, file.path);
+  const auto read = unpickled_part(Model(), file, kWithPickles);
+  if (!read)
+    outcome.fail(error_at(path, read.error()));
+  else if (*read != nullptr)
+    check_safety(*read, path, 1, outcome);
+}
+
+}  // namespace weightfs

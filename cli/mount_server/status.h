@@ -1,0 +1,22 @@
+// .weightfs/ in the root of a mount, hidden from listings: the status, statistics, metrics and log of the mount.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/mount_server/server_state.h"
+#include "fs/tree.h"
+
+namespace weightfs {
+
+/// The directory with status.json, summary.json, stats.json, metrics (in the text format of Prometheus) and log.
+/// `state` must outlive the tree.
+TreePtr status_tree(const ServerState& state);
+
+/// A one-line summary: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
+std::string summary_of(const ServerState& state);
+
+/// The content of stats.json, as lines for a log.
+std::vector<std::string> statistics_of(const ServerState& state);
+
+}  // namespace weightfs

@@ -1,0 +1,147 @@
+#include "report/info/file_facts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "formats/completeness.h"
+#include "fs/listing.h"
+
+namespace weightfs::info {
+namespace {
+
+constexpr size_t kMostAlternatives = 3;
+
+// "3 GGUF", "onnx/model.onnx": files of a format that has several are counted.
+std::vector<std::string> alternatives_of(const summary::Summary& summary) {
+  const auto is_gguf = [](const summary::Alternative& one) { return one.format == "gguf"; };
+  const auto ggufs = std::ranges::count_if(summary.alternatives, is_gguf);
+  std::vector<std::string> out;
+  if (ggufs > 0) out.push_back(fmt::format("{} GGUF", ggufs));
+  for (const summary::Alternative& one : summary.alternatives)
+    if (!is_gguf(one)) out.push_back(one.path);
+  return out;
+}
+
+// The number of files; of a model in several, that of those with weights.
+std::string count_of_files(const Subject& subject) {
+  if (std::string text = weight_files_text(subject); !text.empty()) return text;
+  const size_t count = subject.model.parts.size();
+  if (subject.model.has_members) return grouped(count) + (count == 1 ? " member" : " members");
+  return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(subject.model))) : grouped(count);
+}
+
+// Where the digests of the files with weights are stated that `verify` compares; "" if none is known of members of a
+// container.
+std::string unverified_text(const Subject& subject) {
+  constexpr const char* kLater = "; digest {}: not compared yet";
+  const Model& model = subject.model;
+  const auto& weights = subject.summary.weight_files;
+  const auto has_weights = [&](const std::string& path) {
+    return model.has_members || model.parts.size() == 1 || std::ranges::find(weights, path) != weights.end();
+  };
+  for (const NamedBlob& blob : *model.named_blobs)
+    if (has_weights(blob.file.path))
+      return fmt::format(kLater, blob.stated_in.empty()         ? "in the model"
+                                 : blob.stated_in == "its name" ? "in the name"
+                                                                : "beside the file");
+  const auto has_any = [&](const auto& is_known) {
+    return std::ranges::any_of(model.parts, [&](const Part& part) { return has_weights(part.path) && is_known(part); });
+  };
+  if (has_any([](const Part& part) { return part.digest.has_value(); })) return fmt::format(kLater, "in the manifest");
+  if (model.parts.empty() || (model.parts.size() > 1 && model.has_members)) return "";
+  if (has_any([](const Part& part) { return part.crc32 || part.md5; }) || !model.checked_files->empty() ||
+      !model.checked_tensors->empty())
+    return "; checksums in the file: not compared yet";
+  return "; not verified (no digest known)";
+}
+
+}  // namespace
+
+VerifiedBy verification_of(const Model& model) {
+  auto worst = VerifiedBy::unknown;
+  const Source* last = nullptr;
+  for (const TensorView& tensor : model.tensors) {
+    const Source* const file = tensor.source.whole().get();
+    if (file != nullptr && file != last) worst = worse(worst, file->verification());
+    last = file;
+  }
+  return worst;
+}
+
+FilesText files_text(const Subject& subject) {
+  FilesText out{count_of_files(subject)};
+  if (const auto completeness = completeness_of(subject.model); !completeness.is_complete()) {
+    out.is_needed = true;
+    out.text +=
+        completeness.short_by > 0 ? fmt::format("; {} missing", bytes_text(completeness.short_by)) : "; incomplete";
+  }
+  const std::string_view verified = to_text(verification_of(subject.model));
+  if (!verified.empty())
+    out.text += fmt::format("; verified: {}", verified);
+  else
+    out.text += unverified_text(subject);
+  if (!subject.summary.alternatives.empty()) {
+    out.is_needed = true;
+    out.text += "; also here: " + listed(alternatives_of(subject.summary), kMostAlternatives);
+  }
+  return out;
+}
+
+std::string weight_files_text(const Subject& subject) {
+  const auto& weights = subject.summary.weight_files;
+  if (weights.size() < 2 || subject.model.has_members) return "";
+  const bool are_shards = weights.front().find("-of-") != std::string::npos;
+  return fmt::format("{} {}", weights.size(), are_shards ? "shards" : "files with weights");
+}
+
+std::string training_text(const summary::Summary& summary, const Style& style) {
+  if (summary.training_state.empty()) return "";
+  uint64_t bytes = 0;
+  std::vector<std::string> names;
+  for (const summary::Alternative& file : summary.training_state) {
+    bytes += file.bytes;
+    names.emplace_back(base_name(file.path));
+  }
+  std::string steps = summary.training_steps ? fmt::format("{} steps, ", grouped(*summary.training_steps)) : "";
+  if (style.is_narrow()) return steps + bytes_text(bytes);
+  return fmt::format("state{}{}{}: {}", steps.empty() ? ", " : " of ", steps, bytes_text(bytes), listed(names, 1));
+}
+
+std::string repository_text(const Subject& subject) {
+  constexpr size_t kDigits = 12;  // of a commit, as git abbreviates it
+  const Map& common = subject.model.common;
+  std::string out = subject.summary.repository, commit = subject.summary.commit;
+  if (out.empty()) out = text_in(common, "repository");
+  if (commit.empty()) commit = text_in(common, "commit");
+  if (commit.empty()) return out;
+  return fmt::format("{}{}{}", out, out.empty() ? "commit " : " at ", commit.substr(0, kDigits));
+}
+
+std::string signature_text(const Model& model) {
+  const Map* const signature = model.common.find_as<Map>("signature");
+  if (signature == nullptr) return "";
+  const auto number = [&](const char* key) {
+    const auto* const value = signature->find_as<uint64_t>(key);
+    return grouped(value == nullptr ? 0 : *value);
+  };
+  return fmt::format("of {} files: {} equal, {} different, {} unknown; not verified", number("resources"),
+                     number("equal"), number("different"), number("unknown"));
+}
+
+std::string warnings_text(const Subject& subject) {
+  size_t shown = subject.model.warnings.size();
+  for (const Lacks::Group& group : subject.model.lacks->by_code) shown -= std::min<uint64_t>(shown, group.count);
+  const auto ignored = static_cast<size_t>(std::ranges::count_if(subject.summary.warnings, [&](const auto& warning) {
+    return std::ranges::find(subject.model.warnings, warning) == subject.model.warnings.end();
+  }));
+  std::string out = shown == 0 ? "" : grouped(shown) + ", see warnings.txt";
+  constexpr size_t kMostOfOne = 240;  // bytes of the only warning, which is shown itself
+  const std::vector<std::string>& all = subject.model.warnings;
+  if (shown == 1 && all.size() == 1 && all.front().size() <= kMostOfOne) out = all.front();
+  if (ignored > 0) out += fmt::format("{}{} about its facts, see --json", out.empty() ? "" : "; ", grouped(ignored));
+  return out;
+}
+
+}  // namespace weightfs::info

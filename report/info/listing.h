@@ -1,0 +1,25 @@
+// The lists of `weightfs info`: all tensors (--tensors), all metadata (--metadata).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "report/info/subject.h"
+#include "report/text/style.h"
+
+namespace weightfs::info {
+
+using WriteLine = std::function<void(const std::string& line)>;
+
+/// How wide names may be: on a terminal they are shortened in the middle, and columns are left out that do not fit;
+/// elsewhere all is complete.
+enum class Names { shortened, complete };
+
+/// A header, and a line for each tensor: name, type, shape, elements, size.
+void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write);
+
+/// All metadata, a line or more for each key. A long value is replaced by its length and the file that has it; none is
+/// cut.
+void list_metadata(const Model& model, const Style& style, const WriteLine& write);
+
+}  // namespace weightfs::info

@@ -1,0 +1,258 @@
+// Models of the tree, and what a person asks first about one.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/cancel.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "formats/format.h"
+#include "formats/summary/blocks.h"
+#include "fs/listing.h"
+#include "report/compare/select_tensors.h"
+#include "report/info/facts.h"
+#include "report/info/head.h"
+#include "report/inspect/locations.h"
+#include "report/text/map_of.h"
+#include "serve/api/handlers.h"
+
+namespace weightfs::api {
+namespace {
+
+constexpr size_t kMaxEntries = 1000;
+constexpr size_t kMaxWarnings = 100;
+constexpr size_t kMaxLayers = 512;
+constexpr size_t kBlocks = 40;
+constexpr size_t kMaxFiles = 200;
+constexpr uint64_t kMaxTextFile = 64 << 20;  // of a file that a person reads
+
+// As wide as a text may be: a page breaks lines by itself.
+info::Style page_style() { return {.width = 100'000}; }
+
+std::string plain(const std::string& line) {
+  std::string text = info::emit({line}, page_style());
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+List texts(const std::vector<std::string>& lines) {
+  List out;
+  for (const std::string& line : lines) out.emplace_back(plain(line));
+  return out;
+}
+
+constexpr std::array<const char*, 6> kKinds = {"attention", "feed-forward", "experts", "embedding", "norm", "other"};
+
+// The kind of a tensor by its name, as an index of kKinds.
+size_t kind_of(const std::string& name) {
+  const std::string lower = lower_case(name);
+  const auto has = [&](std::initializer_list<const char*> words) {
+    return std::ranges::any_of(words, [&](const char* word) { return lower.find(word) != lower.npos; });
+  };
+  if (has({"exps", "expert"})) return 2;
+  if (has({"norm", "ln_", "layernorm", ".ln"})) return 4;
+  if (has({"attn", "attention", "q_proj", "k_proj", "v_proj", "o_proj", "qkv"})) return 0;
+  if (has({"ffn", "mlp", "feed_forward", "gate_proj", "up_proj", "down_proj", ".fc", "intermediate"})) return 1;
+  if (has({"embd", "embed", "wte", "wpe", "lm_head"}) || lower.starts_with("output.")) return 3;
+  return 5;
+}
+
+// The kinds of names. What follows the layer is the same in each, and is looked at once.
+class Kinds {
+ public:
+  size_t of(const std::string& name, const std::string& layer) {
+    const std::string_view rest = name.starts_with(layer) ? std::string_view(name).substr(layer.size()) : name;
+    if (const auto known = known_.find(rest); known != known_.end()) return known->second;
+    const size_t kind = kind_of(name);
+    constexpr size_t kMaxKnown = 10'000;
+    if (known_.size() < kMaxKnown) known_.emplace(rest, kind);
+    return kind;
+  }
+
+ private:
+  std::map<std::string, size_t, std::less<>> known_;
+};
+
+// The bytes of each layer by kind, in the order of the first tensors.
+Map bars_of(const OpenModel& of) {
+  std::map<std::string, size_t> places;
+  std::vector<std::pair<std::string, std::array<uint64_t, kKinds.size()>>> layers;
+  const TensorList& tensors = of.model().tensors;
+  Kinds kinds;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (is_cancelled()) break;  // nothing is made of them
+    const std::string name = of.name(i);
+    std::string layer = layer_of(name);
+    if (layer.empty() || (layers.size() >= kMaxLayers && !places.contains(layer))) layer = "other";
+    const auto [place, is_new] = places.try_emplace(layer, layers.size());
+    if (is_new) layers.push_back({layer, {}});
+    layers[place->second].second[kinds.of(name, layer)] += listed_bytes(tensors, i);
+  }
+  List rows, names;
+  for (const char* kind : kKinds) names.emplace_back(kind);
+  for (const auto& [name, by_kind] : layers) {
+    List each;
+    uint64_t bytes = 0;
+    for (const uint64_t count : by_kind) each.emplace_back(count), bytes += count;
+    rows.emplace_back(map_of({{"name", name}, {"bytes", bytes}, {"kinds", std::move(each)}}));
+  }
+  return map_of({{"layers", std::move(rows)}, {"kinds", std::move(names)}});
+}
+
+List blocks_of(const OpenModel& of) {
+  List out;
+  for (const summary::Block& block : summary::fold_blocks(of.model(), of.summarised().tensors, kBlocks)) {
+    std::string types;
+    for (const auto& [name, bytes] : block.dtypes) types += (types.empty() ? "" : ", ") + name;
+    const double share =
+        of.total_bytes() == 0 ? 0 : static_cast<double>(block.bytes) / static_cast<double>(of.total_bytes());
+    out.emplace_back(map_of({{"name", block.path},
+                             {"members", block.members},
+                             {"tensors", block.tensors},
+                             {"parameters", block.unknown > 0 ? Value() : Value(block.parameters)},
+                             {"bytes", block.bytes},
+                             {"share", share},
+                             {"types", types},
+                             {"refused", block.refused}}));
+  }
+  return out;
+}
+
+bool is_text(std::string_view name) {
+  for (const std::string_view ending : {".json", ".toml", ".txt", ".md", ".yaml", ".yml", ".jinja", ".py", "LICENSE",
+                                        "README", "Modelfile", ".template"})
+    if (name.ends_with(ending)) return true;
+  return false;
+}
+
+// The texts of a model's directory, its subdirectories metadata/ and files/ included.
+void add_files(Forest& forest, Ino directory, const std::string& path, List& out) {
+  const auto all = forest.list(directory);
+  if (!all) return;
+  for (uint32_t i = 0; i < all->count && out.size() < kMaxFiles; ++i) {
+    const Node node = all->tree->node(all->first + i);
+    const std::string name = path + std::string(node.name());
+    const Ino ino = all->ino_of(i);
+    if (node.kind == NodeKind::directory &&
+        (path.empty() ? name == "metadata" || name == "files" : path.starts_with("files/")))
+      add_files(forest, ino, name + "/", out);
+    if (node.kind == NodeKind::directory || node.kind == NodeKind::tree || !is_text(name)) continue;
+    const auto attributes = forest.known_attributes(ino);
+    if (attributes && attributes->size > kMaxTextFile) continue;
+    out.emplace_back(map_of({{"path", name}, {"bytes", attributes ? Value(attributes->size) : Value(nullptr)}}));
+  }
+}
+
+bool has_file(const List& files, std::string_view path) {
+  return std::ranges::any_of(files, [&](const Value& file) { return text_in(std::get<Map>(file), "path") == path; });
+}
+
+bool has_experts(const OpenModel& of) {
+  const TensorList& tensors = of.model().tensors;
+  for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i)
+    if (tensors.name(i).find("experts") != std::string_view::npos ||
+        tensors.name(i).find("_exps") != std::string_view::npos)
+      return true;
+  return false;
+}
+
+// The kinds of a directory's entries. A tree is a model or a directory of models: those that are not named as a file of
+// a model are entered to know which. One that cannot be entered is a model, which reports the error.
+std::vector<const char*> kinds_of(Forest& forest, const Forest::Listing& all, size_t count) {
+  constexpr size_t kMaxEntered = 200;
+  constexpr size_t kThreads = 4;
+  std::vector<const char*> kinds(count, "file");
+  std::vector<uint32_t> unknown;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Node node = all.tree->node(all.first + i);
+    if (node.kind == NodeKind::directory) kinds[i] = "directory";
+    if (node.kind != NodeKind::tree) continue;
+    kinds[i] = "model";
+    if (!is_named_as_model(node.name()) && unknown.size() < kMaxEntered) unknown.push_back(i);
+  }
+  const auto enter = [&](uint64_t at) -> Result<void> {
+    const uint32_t i = unknown[static_cast<size_t>(at)];
+    const auto below = forest.list(all.ino_of(i));
+    const bool has_model = below && below->count > 0 && below->tree->model() != nullptr;
+    if (below && !has_model) kinds[i] = "directory";
+    return {};
+  };
+  return in_parallel(unknown.size(), kThreads, enter) ? kinds : std::vector<const char*>(count, "model");
+}
+
+}  // namespace
+
+Content json_content(const Value& value) { return {.bytes = to_json_line(value)}; }
+
+Accepted<Content> list_models(const Call& call) {
+  const std::string path = call.query.text("dir");
+  const auto ino = ACCEPT(accepted(call.forest.resolve(path, Forest::FinalLink::followed)));
+  const auto all = ACCEPT(accepted(call.forest.list(ino)));
+  const bool is_single = call.forest.model_of(Forest::kRoot) != nullptr;
+  List entries;
+  if (is_single) entries.emplace_back(map_of({{"path", ""}, {"name", call.source}, {"kind", "model"}}));
+  const auto kinds = kinds_of(call.forest, all, is_single ? 0 : std::min<size_t>(all.count, kMaxEntries));
+  for (uint32_t i = 0; i < kinds.size(); ++i) {
+    const std::string name = all.tree->node(all.first + i).name();
+    entries.emplace_back(
+        map_of({{"path", path.empty() ? name : path + "/" + name}, {"name", name}, {"kind", kinds[i]}}));
+  }
+  return json_content(map_of({{"version", WEIGHTFS_VERSION},
+                              {"source", call.source},
+                              {"single", is_single},
+                              {"truncated", !is_single && all.count > kMaxEntries},
+                              {"entries", std::move(entries)}}));
+}
+
+Accepted<Content> describe_model(const Call& call) {
+  const OpenModelPtr of = ACCEPT(call.model());
+  const Model& model = of->model();
+  const std::string source = of->path().empty() ? call.source : of->path();
+  const summary::Summarised& summarised = of->summarised();
+  const info::Subject subject{model, summarised.summary, summarised.tensors, source};
+  const info::Style style = page_style();
+  List facts, warnings, files;
+  for (const info::Fact& fact : info::facts_of(subject, style))
+    facts.emplace_back(map_of({{"label", fact.label}, {"value", plain(fact.value)}}));
+  for (size_t i = 0; i < std::min(model.warnings.size(), kMaxWarnings); ++i)
+    warnings.emplace_back(printable(model.warnings[i]));
+  const auto ino = ACCEPT(accepted(call.forest.resolve(of->path(), Forest::FinalLink::followed)));
+  add_files(call.forest, ino, "", files);
+  const bool has_graph = has_file(files, "graph.json");
+  std::string sentence;
+  for (const std::string& line : info::sentence_of(subject, style)) sentence += plain(line);
+  Map bars = bars_of(*of);
+  if (is_cancelled()) return httpd::refused(503, "cancelled");  // they are not whole
+  return json_content(
+      map_of({{"path", of->path()},
+              {"v", of->version()},
+              {"title", info::name_of(subject)},
+              {"format", info::format_text(model)},
+              {"bytes", info::model_bytes(model)},
+              {"sentence", sentence},
+              {"alerts", texts(info::alerts_of(subject, style))},
+              {"warnings", std::move(warnings)},
+              {"warning_count", model.warnings.size()},
+              {"facts", std::move(facts)},
+              {"blocks", blocks_of(*of)},
+              {"tensors", model.tensors.size()},
+              {"parameters", summarised.summary.parameters ? Value(*summarised.summary.parameters) : Value()},
+              {"has_experts", has_experts(*of)},
+              {"has_graph", has_graph},
+              {"bars", std::move(bars)},
+              {"files", std::move(files)}}));
+}
+
+Accepted<Content> list_locations(const Call& call) {
+  const OpenModelPtr of = ACCEPT(call.model());
+  Content content{.bytes = "{"};
+  const auto written =
+      write_locations(call.forest, of->path(), of->model(), [&](std::string_view text) { append(content, text); });
+  if (!written) return tl::unexpected(refusal_of(written.error()));
+  append(content, "}\n");
+  return content;
+}
+
+}  // namespace weightfs::api

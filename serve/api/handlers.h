@@ -1,0 +1,76 @@
+// What the API answers, an endpoint each (docs/api.md).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "serve/api/models.h"
+#include "serve/api/query.h"
+#include "serve/api/results.h"
+#include "serve/api/stream.h"
+
+namespace weightfs::api {
+
+/// A request, with what its endpoint may use.
+struct Call {
+  const Query& query;
+  Forest& forest;
+  OpenModels& models;
+  const std::string& source;                                   ///< of the server, as it is printed
+  const std::function<std::string(const std::string&)>& href;  ///< the URL of a path of the tree, without the host
+  Report report = [](const char*, uint64_t, uint64_t) {};
+
+  /// The model that the parameter names, of the version `v` if that is given.
+  Accepted<OpenModelPtr> model(std::string_view parameter = "model") const {
+    return models.open(query.text(parameter), parameter == "model" ? query.text("v") : "");
+  }
+};
+
+/// A tensor that a request names.
+struct Named {
+  OpenModelPtr model;
+  size_t index;
+  plot::NamedTensor tensor;
+};
+
+/// The tensor that `t` names (or `t2` in `model2`). Refuses with 404.
+Accepted<Named> tensor_of(const Call& call);
+/// The second one; nothing without `t2`.
+Accepted<std::optional<Named>> second_tensor_of(const Call& call);
+
+Accepted<Content> list_models(const Call& call);
+Accepted<Content> describe_model(const Call& call);
+Accepted<Content> list_tensors(const Call& call);
+Accepted<Content> list_locations(const Call& call);
+Accepted<Content> list_names(const Call& call);
+Accepted<Content> describe_tensor(const Call& call);
+Accepted<Content> statistics(const Call& call);
+Accepted<Content> histogram(const Call& call);
+Accepted<Content> channels(const Call& call);
+Accepted<Content> heat_map(const Call& call);
+Accepted<Content> values(const Call& call);
+Accepted<Content> overview(const Call& call);
+Accepted<Content> experts(const Call& call);
+Accepted<Content> compare_models(const Call& call);
+Accepted<Content> deviation(const Call& call);
+Accepted<Content> find_equal_tensors(const Call& call);
+
+/// A value as the body of a response.
+Content json_content(const Value& value);
+
+/// The number, or null for NaN and the infinities.
+Value number_or_null(double number);
+
+/// How much of a tensor is read: all, a few rows, or all in a second pass, too.
+enum class Mode { full, sample, exact };
+
+/// Refuses to read more of the tensors than their files explain (FigureCost). A sample costs only its number of
+/// tensors.
+Accepted<void> check_amount(const std::vector<plot::NamedTensor>& tensors, Mode mode);
+
+/// The parameter `mode`: sample, full or exact.
+Accepted<Mode> mode_of(const Query& query);
+
+inline constexpr size_t kThreads = 16;  ///< of a computation, at most
+
+}  // namespace weightfs::api

@@ -1,0 +1,204 @@
+#include "serve/api/models.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/cancel.h"
+#include "base/cancellable_sort.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "fs/listing.h"
+#include "report/compare/select_tensors.h"
+#include "report/inspect/locations.h"
+#include "report/inspect/single_model.h"
+
+namespace weightfs::api {
+namespace {
+
+constexpr size_t kSearchThreads = 4;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Whether `text` has `word`, which is in lower case.
+bool has_word(std::string_view text, std::string_view word) {
+  const auto found =
+      std::search(text.begin(), text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; });
+  return found != text.end();
+}
+
+template <class Key>
+Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
+  return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+}
+
+}  // namespace
+
+bool is_before(std::string_view a, std::string_view b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number_at = [](std::string_view text, size_t at) {
+      const size_t first = std::min(text.find_first_not_of('0', at), text.size());
+      size_t end = first;
+      while (end < text.size() && is_digit(text[end])) ++end;
+      return std::pair(text.substr(first, end - first), end);
+    };
+    const auto [x, x_end] = number_at(a, i);
+    const auto [y, y_end] = number_at(b, j);
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+    i = x_end, j = y_end;
+  }
+  if (i < a.size() || j < b.size()) return j < b.size();
+  return a < b;  // 01 and 1
+}
+
+OpenModel::OpenModel(ModelPtr model, std::string path, std::string version)
+    : model_(std::move(model)), path_(std::move(path)), version_(std::move(version)) {
+  for (size_t i = 0; i < model_->tensors.size(); ++i) total_bytes_ += listed_bytes(model_->tensors, i);
+}
+
+const summary::Summarised& OpenModel::summarised() const {
+  std::call_once(is_summarised_, [this] { summarised_ = summary::summarise(*model_); });
+  return summarised_;
+}
+
+uint64_t OpenModel::parameters(size_t tensor) const { return elements_of(model_->tensors.shape(tensor)).value_or(0); }
+
+std::string OpenModel::name(size_t tensor) const {
+  const std::string_view scope = model_->tensors.scope(tensor);
+  return scope.empty() ? std::string(model_->tensors.name(tensor)) : full_name(model_->tensors[tensor]);
+}
+
+plot::NamedTensor OpenModel::tensor(size_t tensor) const { return {name(tensor), model_->tensors[tensor]}; }
+
+Result<std::shared_ptr<const std::vector<uint32_t>>> OpenModel::in_order(Order order) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = orders_.find(order); known != orders_.end()) return known->second;
+  }
+  auto all = std::make_shared<std::vector<uint32_t>>(model_->tensors.size());
+  std::iota(all->begin(), all->end(), 0U);
+  TRY_VOID(sort(order, *all));
+  const std::scoped_lock lock(mutex_);
+  return orders_.try_emplace(order, std::move(all)).first->second;
+}
+
+Result<void> OpenModel::sort(Order order, std::vector<uint32_t>& all) const {
+  const TensorList& tensors = model_->tensors;
+  switch (order) {
+    case Order::index:
+      return {};
+    case Order::name:
+      return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return is_before(tensors.name(a), tensors.name(b)); });
+    case Order::dtype:
+      return sort_by(
+          all, [&](uint32_t i) { return tensors.dtype(i) == nullptr ? std::string_view() : tensors.dtype(i)->name; });
+    case Order::shape:
+      return sort_cancellably(all, [&](uint32_t a, uint32_t b) {
+        return std::ranges::lexicographical_compare(tensors.shape(a), tensors.shape(b));
+      });
+    case Order::parameters:
+      return sort_by(all, [&](uint32_t i) { return parameters(i); });
+    case Order::bytes:
+      return sort_by(all, [&](uint32_t i) { return listed_bytes(tensors, i); });
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::vector<std::string>& words,
+                                                                     const std::string& under) const {
+  std::string search = under + '\n';
+  for (size_t i = 0; i < words.size(); ++i) search += (i == 0 ? "" : " ") + words[i];
+  std::shared_ptr<const std::vector<char>> wider;  // what is typed further finds a part of what was found
+  {
+    const std::scoped_lock lock(mutex_);
+    if (last_match_ && search == last_search_) return last_match_;
+    if (search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n')) wider = last_match_;
+  }
+  auto match = std::make_shared<std::vector<char>>(model_->tensors.size());
+  const auto is_match = [&](size_t i) {
+    if (wider && (*wider)[i] == 0) return false;
+    const bool is_scoped = !model_->tensors.scope(i).empty();
+    const std::string scoped = is_scoped ? name(i) : std::string();
+    const std::string_view text = is_scoped ? std::string_view(scoped) : model_->tensors.name(i);
+    return text.starts_with(under) &&
+           std::ranges::all_of(words, [&](const std::string& word) { return has_word(text, word); });
+  };
+  constexpr size_t kPart = 1'000;
+  TRY_VOID(in_parallel(match->size() / kPart + 1, processors(kSearchThreads), [&](uint64_t part) -> Result<void> {
+    if (is_cancelled()) return cancelled();
+    const size_t first = static_cast<size_t>(part) * kPart;
+    for (size_t i = first; i < std::min(first + kPart, match->size()); ++i) (*match)[i] = is_match(i) ? 1 : 0;
+    return {};
+  }));
+  const std::scoped_lock lock(mutex_);
+  last_search_ = std::move(search);
+  last_match_ = match;
+  return last_match_;
+}
+
+Result<std::shared_ptr<const OpenModel::FilePaths>> OpenModel::file_paths() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (paths_ != nullptr) return paths_;
+  }
+  auto made = std::make_shared<FilePaths>();
+  // The tree has charged its own ones: these are limited by the same size, but cost the tree nothing.
+  Budget own(model_->budget == nullptr ? UINT64_MAX : model_->budget->container_bytes());
+  made->paths = TRY(tensor_paths(&own, model_->tensors, "", made->texts));
+  const std::scoped_lock lock(mutex_);
+  if (paths_ == nullptr) paths_ = std::move(made);
+  return paths_;
+}
+
+std::string OpenModel::file_path(size_t tensor) const {
+  const auto all = file_paths();
+  if (!all) return {};
+  const auto found = std::ranges::find((*all)->paths, tensor, &NamedPath::name);
+  return found == (*all)->paths.end() ? std::string() : std::string(found->path());
+}
+
+Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v) {
+  const auto missing = [&] { return httpd::refused(404, fmt::format("/{}: is not a model", printable(path))); };
+  const auto ino = forest_.resolve(path, Forest::FinalLink::followed);
+  if (!ino) return ino.error().code == Code::not_found ? missing() : tl::unexpected<Refusal>(refusal_of(ino.error()));
+  const auto listed = forest_.list(*ino);  // enters it
+  if (!listed && listed.error().code == Code::not_found) return missing();
+  if (!listed) return tl::unexpected<Refusal>(refusal_of(listed.error()));
+  const ModelPtr found = forest_.is_unlisted(*ino) || listed->count == 0 ? nullptr : listed->tree->model();
+  if (found == nullptr) return missing();
+  // A directory in a model belongs to it, too.
+  const auto above = forest_.parent(*ino);
+  if (*ino != Forest::kRoot && above && forest_.model_of(*above) == found) return missing();
+  const ModelPtr model = ACCEPT(accepted(with_lazy_parts(found)));
+  OpenModelPtr opened;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find_if(
+        open_, [&](const OpenModelPtr& each) { return each->pointer() == model && each->path() == path; });
+    if (known != open_.end()) {
+      opened = *known;
+      open_.erase(known);
+    }
+  }
+  if (opened == nullptr) opened = std::make_shared<OpenModel>(model, path, version_of(*model));
+  {
+    const std::scoped_lock lock(mutex_);
+    open_.insert(open_.begin(), opened);
+    if (open_.size() > kMaxOpen) open_.pop_back();
+  }
+  if (!v.empty() && v != opened->version())
+    return httpd::refused(409, fmt::format("/{}: has changed; reload the page", printable(path)));
+  return opened;
+}
+
+}  // namespace weightfs::api

@@ -1,0 +1,99 @@
+// The models of the tree, with what the tables of the page need.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/string_arena.h"
+#include "formats/model.h"
+#include "formats/summary/summary.h"
+#include "fs/forest.h"
+#include "fs/names.h"
+#include "report/plot/make.h"
+#include "serve/api/query.h"
+
+namespace weightfs::api {
+
+/// The order of the rows of the table.
+enum class Order { index, name, dtype, shape, parameters, bytes };
+
+/// A model of the tree. Callable from any thread.
+class OpenModel {
+ public:
+  /// `path`: of its directory in the tree; "" for the root.
+  OpenModel(ModelPtr model, std::string path, std::string version);
+
+  const Model& model() const { return *model_; }
+  const ModelPtr& pointer() const { return model_; }
+  const std::string& path() const { return path_; }
+  /// Identifies the bytes: another one when the model has changed.
+  const std::string& version() const { return version_; }
+
+  /// Computed at the first call.
+  const summary::Summarised& summarised() const;
+  /// The bytes of all tensors.
+  uint64_t total_bytes() const { return total_bytes_; }
+  /// The elements of a tensor.
+  uint64_t parameters(size_t tensor) const;
+
+  std::string name(size_t tensor) const;
+  plot::NamedTensor tensor(size_t tensor) const;
+
+  /// All tensors in an ascending order; numbers in names are compared as numbers.
+  /// Fails with resource when it is cancelled.
+  Result<std::shared_ptr<const std::vector<uint32_t>>> in_order(Order order) const;
+  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`. Fails with resource,
+  /// also when it is cancelled.
+  Result<std::shared_ptr<const std::vector<char>>> matching(const std::vector<std::string>& words,
+                                                            const std::string& under) const;
+  /// The path of a tensor below tensors/; empty if it is not known.
+  std::string file_path(size_t tensor) const;
+
+ private:
+  struct FilePaths {
+    StringArena texts;
+    std::vector<NamedPath> paths;
+  };
+
+  Result<void> sort(Order order, std::vector<uint32_t>& all) const;
+  Result<std::shared_ptr<const FilePaths>> file_paths() const;
+
+  const ModelPtr model_;
+  const std::string path_;
+  const std::string version_;
+  uint64_t total_bytes_ = 0;
+  mutable std::once_flag is_summarised_;
+  mutable summary::Summarised summarised_;
+  mutable std::mutex mutex_;  // guards the next ones; never held while they are computed
+  mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
+  mutable std::string last_search_;
+  mutable std::shared_ptr<const std::vector<char>> last_match_;
+  mutable std::shared_ptr<const FilePaths> paths_;
+};
+using OpenModelPtr = std::shared_ptr<const OpenModel>;
+
+/// The models that were used last.
+class OpenModels {
+ public:
+  explicit OpenModels(Forest& forest) : forest_(forest) {}
+
+  /// Refuses with 404 a path that is no model's directory, with 409 if `v` is given and is not the model's version.
+  Accepted<OpenModelPtr> open(const std::string& path, const std::string& v);
+
+ private:
+  static constexpr size_t kMaxOpen = 4;
+
+  Forest& forest_;
+  std::mutex mutex_;                // guards the next one
+  std::vector<OpenModelPtr> open_;  // the last used first
+};
+
+/// Compares names so that layers.2 precedes layers.10.
+bool is_before(std::string_view a, std::string_view b);
+
+}  // namespace weightfs::api
