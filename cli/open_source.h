@@ -21,9 +21,9 @@ struct OpenedSource {
   std::unique_ptr<Forest> forest;
 };
 
-/// Creates the store, enters the sandbox and opens the source. Reports warnings to standard error. The model's blobs
-/// come from `blobs_from(store)` if it is given (default: from the store). The broker publishes `output` if that is not
-/// null.
+/// Creates the store, enters the sandbox and opens the source (cli/pipeline/stages.h); afterwards the options of
+/// `input` are those with the store. Reports warnings to standard error. The model's blobs come from
+/// `blobs_from(store)` if it is given (default: from the store). The broker publishes `output` if that is not null.
 Result<OpenedSource> open_source(SourceInput& input,
                                  const std::function<BlobsPtr(const BlobStorePtr&)>& blobs_from = {},
                                  sandbox::Output* output = nullptr);

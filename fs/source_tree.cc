@@ -212,7 +212,7 @@ Listing SourceTrees::followed(const std::shared_ptr<const Names>& names,
 }
 
 SourceTrees::SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
-                         ModelFileOptions files)
+                         MayOpen, ModelFileOptions files)
     : sources_(std::move(sources)),
       absolute_(std::move(absolute)),
       options_(std::move(options)),
@@ -258,9 +258,9 @@ Result<Refreshed> SourceTrees::refresh_one(const TreePtr& before) const {
   return refreshed;
 }
 
-Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options,
+Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options, MayOpen proof,
                              const ModelFileOptions& files) {
-  return SourceTrees(sources, sources, options, files).open();
+  return SourceTrees(sources, sources, options, proof, files).open();
 }
 
 TreePtr with_reopened(const Tree& directory, uint32_t entry) {

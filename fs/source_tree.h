@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fs/may_open.h"
 #include "fs/model_files.h"
 #include "fs/tree.h"
 #include "sources/source.h"
@@ -15,7 +16,7 @@ namespace weightfs {
 /// entered. Fails as find_source() does; for one source also as opening it does, and with unsupported for a directory
 /// without models.
 /// `files` is about views/.
-Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options,
+Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options, MayOpen proof,
                              const ModelFileOptions& files = {});
 
 /// The root tree after all names were resolved again, and all directories at the top listed again.
@@ -31,7 +32,7 @@ class SourceTrees {
  public:
   /// refresh() uses `absolute`, the same sources without relative paths: the working directory may have changed by
   /// then.
-  SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
+  SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options, MayOpen proof,
               ModelFileOptions files);
 
   /// As open_sources(). Call it once.

@@ -26,47 +26,48 @@ std::string with_advice(const Error& error) {
 
 }  // namespace
 
-Serving::Serving(Reading reading)
-    : reading_(std::move(reading)),
-      params_(reading_.confined.privileged.plan.params),
-      log_(*reading_.confined.privileged.plan.log),
-      session_(reading_.confined.privileged.plan.session),
-      broker_(reading_.confined.privileged.broker.get()),
-      blobs_(*params_.options.open_options.blobs),
-      passthrough_(std::move(reading_.confined.privileged.backing_files), reading_.confined.privileged.no_passthrough),
-      rings_(reading_.confined.privileged.no_rings),
+FuseServing::FuseServing(Mounting mounting, Reading reading)
+    : mounting_(std::move(mounting)),
+      options_(std::move(reading.options)),
+      trees_(std::move(reading.trees)),
+      params_(mounting_.params),
+      log_(*mounting_.log),
+      session_(mounting_.session),
+      broker_(mounting_.broker.get()),
+      passthrough_(std::move(mounting_.backing_files), mounting_.no_passthrough),
+      rings_(mounting_.no_rings),
       state_{.source = session_.source,
-             .sources = reading_.confined.privileged.plan.sources,
+             .sources = std::move(reading.sources),
              .place = session_.mountpoint,
-             .store = reading_.confined.store,
+             .store = std::move(reading.store),
              .statistics = statistics_,
              .log = log_,
              .passthrough = &passthrough_,
              .rings = &rings_,
-             .checksums = params_.options.model_files.checksums,
-             .sandbox = reading_.confined.sandbox,
-             .incomplete = SharedText(reading_.missing)},
-      forest_(std::move(reading_.root), {{kPidXattr, std::to_string(::getpid())}}),
-      follower_(forest_, *reading_.trees,
-                {.log = reading_.confined.privileged.plan.warn,
+             .checksums = std::move(reading.checksums),
+             .sandbox = std::move(reading.sandbox),
+             .incomplete = SharedText(std::move(reading.missing))},
+      forest_(std::move(reading.root), {{kPidXattr, std::to_string(::getpid())}}),
+      follower_(forest_, *trees_,
+                {.log = mounting_.warn,
                  .accept = [this](const Tree& root) -> Result<void> {
                    state_.incomplete.set(TRY(what_is_missing(root, params_.options.require_complete)));
                    return {};
                  },
                  .refresh_every = params_.options.follow}),
-      prefetch_(forest_, reading_.confined.prefetch) {
+      prefetch_(forest_, std::move(reading.prefetch)) {
   state_.path_of = [this](Ino ino) { return forest_.path(ino); };
   state_.follow_status = [this] { return follower_.status(); };
   forest_.add_unlisted(kStatusDirectory, status_tree(state_));
 }
 
-Exit Serving::run() {
+Exit FuseServing::run() {
   // A second signal must not interrupt the cleanup.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) block_signal(signal);
   const auto served = serve();
   prefetch_.stop();
   // A reader may still hold its source, and with it the store, until the process exits.
-  blobs_.stop();
+  options_.blobs->stop();
   if (broker_ != nullptr) broker_->remove_mount_point();
   follower_.stop();
   if (!follower_.has_ended(fuse::kShutdownTimeout)) {
@@ -81,7 +82,7 @@ Exit Serving::run() {
   return Exit::ok;
 }
 
-Result<void> Serving::serve() {
+Result<void> FuseServing::serve() {
   Descriptor device = broker_ != nullptr ? TRY(broker_->mount()) : Descriptor(*params_.device);
   fuse::SessionParams session = session_;
   session.device = device.release();
@@ -90,7 +91,7 @@ Result<void> Serving::serve() {
   session.rings = &rings_;
   session.prefetch = &prefetch_;
   session.follower = &follower_;
-  session.log = reading_.confined.privileged.plan.warn;
+  session.log = mounting_.warn;
   session.on_open = [this](Ino ino) {
     if (log_.is_enabled(Level::debug)) log_.write(Level::debug, "open " + printable(forest_.path(ino)));
   };
@@ -98,13 +99,13 @@ Result<void> Serving::serve() {
   return fuse::serve(forest_, statistics_, session);
 }
 
-fuse::SessionCallbacks Serving::callbacks() {
+fuse::SessionCallbacks FuseServing::callbacks() {
   fuse::SessionCallbacks callbacks;
   callbacks.on_usable = [this](uint64_t) { on_usable(); };
   callbacks.on_end = [this] {
     if (params_.observer.on_end) params_.observer.on_end();
     prefetch_.stop();
-    blobs_.stop();
+    options_.blobs->stop();
   };
   if (broker_ != nullptr) {
     callbacks.on_unmount = [this] { broker_->unmount(Detach::now); };
@@ -123,23 +124,23 @@ fuse::SessionCallbacks Serving::callbacks() {
   return callbacks;
 }
 
-milliseconds Serving::tick_every() const {
+milliseconds FuseServing::tick_every() const {
   if (params_.observer.tick_every.count() > 0) return params_.observer.tick_every;
   const milliseconds idle = params_.options.idle_timeout;
   if (idle.count() == 0) return idle;
   return std::clamp<milliseconds>(idle / 4, milliseconds(250), std::chrono::seconds(30));
 }
 
-void Serving::on_usable() {
+void FuseServing::on_usable() {
   if (broker_ != nullptr) broker_->start_use();
   log_.write(Level::info, fmt::format("mounted {} at {}", printable(session_.source), printable(session_.mountpoint)));
   if (params_.observer.on_usable) params_.observer.on_usable(state_);
-  const http::ClientPtr& http = params_.options.open_options.registries.http;
+  const http::ClientPtr& http = options_.registries.http;
   if (http != nullptr && !params_.options.store_flags.wait_for_network) http->wait_for_network(kWaitForNetwork);
   prefetch_.start();
 }
 
-void Serving::on_stuck() {
+void FuseServing::on_stuck() {
   const bool is_silent = broker_ != nullptr && broker_->unmount(Detach::now).status == UnmountResult::unresponsive;
   log_.write(Level::error,
              fmt::format("{}: shutdown timed out with requests in progress; {}", printable(session_.mountpoint),
@@ -148,7 +149,7 @@ void Serving::on_stuck() {
   std::_Exit(static_cast<int>(Exit::mount));
 }
 
-void Serving::on_tick() {
+void FuseServing::on_tick() {
   if (params_.observer.on_tick) params_.observer.on_tick(state_);
   const auto idle = params_.options.idle_timeout;
   if (idle.count() == 0 || statistics_.idle_time() < idle) return;

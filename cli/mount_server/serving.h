@@ -1,7 +1,7 @@
-// The last stage of a mount: its forest, status, follower, prefetch and session.
+// The end of the stages of a mount: its forest, status, follower, prefetch and session.
 #pragma once
 
-#include "cli/mount_server/stages.h"
+#include "cli/mount_server/mounting.h"
 #include "cli/mount_server/status.h"
 #include "fs/forest.h"
 #include "fs/fuse/operation.h"
@@ -12,11 +12,11 @@
 
 namespace weightfs {
 
-class Serving {
+class FuseServing {
  public:
-  explicit Serving(Reading reading);
-  Serving(const Serving&) = delete;
-  Serving& operator=(const Serving&) = delete;
+  FuseServing(Mounting mounting, Reading reading);
+  FuseServing(const FuseServing&) = delete;
+  FuseServing& operator=(const FuseServing&) = delete;
 
   /// Mounts and serves until the mount is unmounted. A failure is logged. Exits the process if a source does not
   /// respond at the end. Call it once.
@@ -30,12 +30,13 @@ class Serving {
   void on_tick();
   Result<void> serve();
 
-  Reading reading_;
+  Mounting mounting_;
+  const OpenOptions options_;
+  const std::unique_ptr<SourceTrees> trees_;
   ServeParams& params_;
   Log& log_;
   const fuse::SessionParams& session_;  // mount point, source, options
   const MountBroker* const broker_;     // null if another process mounted
-  Blobs& blobs_;
   RequestStatistics statistics_{fuse::kOperationNames};
   fuse::Passthrough passthrough_;
   fuse::Rings rings_;

@@ -109,22 +109,13 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
   return status;
 }
 
-Result<std::unique_ptr<Broker>> confine_command(const std::vector<std::string>& sources, const Access& access,
-                                                const StoreFlags& store_flags,
-                                                const std::function<void(const std::string&)>& warn, Output* output) {
-  if (!store_flags.sandbox) without_sandbox(warn);
+Result<std::unique_ptr<Broker>> start_command_broker(const StoreFlags& store_flags, Output* output) {
   if (kSanitized || (!store_flags.sandbox && output == nullptr)) return nullptr;
   auto broker = TRY(Broker::start([output](const Broker::Request& request) -> BrokerReply {
     if (request.letter == kOpenTemporaryFile) return open_temporary_file(request.argument);
     return output == nullptr ? BrokerReply{EINVAL} : output->reply(request);
   }));
   if (output != nullptr) output->use_broker(*broker);
-  if (!store_flags.sandbox) return broker;
-  use_broker_for_temporary_files(*broker);
-  SandboxAccess granted = access_for(sources, access, store_flags);
-  if (output != nullptr && !output->writable_directory().empty())
-    granted.files.write.push_back(output->writable_directory());
-  TRY(enter_sandbox(granted, warn));
   return broker;
 }
 

@@ -56,13 +56,9 @@ SandboxStatus without_sandbox(const std::function<void(const std::string&)>& war
 /// follows all links.
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
 
-/// Confines a command that reads sources: starts a broker that opens temporary files, and renames or removes `output`
-/// if that is not null, during the life of the result, and enters the sandbox. If the sandbox is off, warns to `warn`,
-/// and starts the broker only for `output`, which is removed even if the process is killed. Fails with io.
-Result<std::unique_ptr<Broker>> confine_command(const std::vector<std::string>& sources, const Access& access,
-                                                const StoreFlags& store_flags,
-                                                const std::function<void(const std::string&)>& warn,
-                                                Output* output = nullptr);
+/// The broker of a command: it opens temporary files, unless the sandbox is off, and renames or removes `output` if
+/// that is not null, even if the command is killed. Null if there is nothing to do. Fails with io.
+Result<std::unique_ptr<Broker>> start_command_broker(const StoreFlags& store_flags, Output* output);
 
 /// Confines the broker of backing files: of the capabilities it keeps CAP_SYS_ADMIN. Fails if the kernel refuses.
 Result<void> confine_broker_of_backing_files();

@@ -12,11 +12,9 @@
 #include "base/os/memory.h"
 #include "base/text.h"
 #include "cli/mount/mount_report.h"
-#include "cli/mount_server/stages.h"
 #include "cli/mount_server/status.h"
+#include "cli/pipeline/stages.h"
 #include "cli/sandbox/broker.h"
-#include "cli/sandbox/sandbox.h"
-#include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
 #include "cli/serve/access_log.h"
 #include "cli/serve/browser.h"
@@ -122,8 +120,9 @@ class HttpServing {
 
   Result<Exit> run() {
     if (params_.opens_browser && has_browser()) TRY_VOID(make_code());
-    TRY_VOID(confine());
-    TRY_VOID(open_model());
+    TRY_VOID(start_broker());
+    Confined confined = TRY(Confined::enter({plan(), rights()}));
+    begin(TRY(Reading::open(std::move(confined), options().model_files, options().require_complete)));
     start();
     wait_for_end();
     return end();
@@ -132,56 +131,48 @@ class HttpServing {
  private:
   HttpOptions& options() { return params_.options; }
 
-  Result<void> confine() {
-    sandbox::settle_network(params_.sources, options().open_options, options().store_flags);
-    store_ = TRY(use_store(params_.sources, options().open_options, options().store_flags, warn_));
-    prefetch_ = prefetch_options(options().store_flags, options().prefetch, warn_);
-    TRY_VOID(read_credentials(params_.sources, options().open_options));
-    if (!options().store_flags.sandbox) {
-      sandbox_ = sandbox::without_sandbox(warn_);
-      return {};
-    }
-    // The broker has its own copies of the paths.
+  Plan plan() {
+    Plan plan = Plan::make(params_.sources, std::move(options().open_options), options().store_flags, warn_);
+    plan.prefetch = options().prefetch;
+    return plan;
+  }
+
+  // The broker has its own copies of the paths.
+  Result<void> start_broker() {
+    if (!options().store_flags.sandbox) return {};
     broker_ = TRY(sandbox::Broker::start([this](const sandbox::Broker::Request& request) {
       if (request.letter == sandbox::Broker::kEnd) remove_sockets();
       if (request.letter == kOpenBrowser) open_in_browser(code_->url());
       return request.letter == sandbox::kOpenTemporaryFile ? sandbox::open_temporary_file(request.argument)
                                                            : sandbox::BrokerReply{EINVAL};
     }));
-    sandbox::use_broker_for_temporary_files(*broker_);
-    sandbox::SandboxAccess access =
-        sandbox::access_for(params_.sources, options().open_options.access, options().store_flags);
-    access.accepts = true;
-    access.watches = true;
-    if (!options().assets.empty()) access.files.read.push_back(absolute_source(options().assets));
-    sandbox_ = TRY(sandbox::enter_sandbox(access, warn_));
     return {};
   }
 
-  Result<void> open_model() {
-    std::vector<std::string> absolute;
-    for (const std::string& source : params_.sources) absolute.push_back(absolute_source(source));
-    ModelFileOptions& files = options().model_files;
-    files.checksums = std::make_shared<views::Checksums>(options().open_options.blobs);
-    trees_ = std::make_unique<SourceTrees>(params_.sources, absolute, options().open_options, files);
-    TreePtr root = TRY(trees_->open());
-    const std::string label = source_label(absolute);
-    std::string missing = TRY(what_is_missing(*root, options().require_complete).map_error([&](const Error& error) {
-      return Error{error.code, fmt::format("{}: {}", printable(label), error.message)};
-    }));
-    if (!missing.empty()) log_.write(Level::error, fmt::format("{}: {}", printable(label), missing));
-    forest_ = std::make_unique<Forest>(std::move(root));
-    state_ = std::unique_ptr<ServerState>(new ServerState{.source = label,
-                                                          .sources = absolute,
+  Rights rights() {
+    Rights rights{.broker = broker_.get()};
+    rights.access.accepts = true;
+    rights.access.watches = true;
+    if (!options().assets.empty()) rights.access.files.read.push_back(absolute_source(options().assets));
+    return rights;
+  }
+
+  void begin(Reading reading) {
+    if (!reading.missing.empty())
+      log_.write(Level::error, fmt::format("{}: {}", printable(reading.label), reading.missing));
+    trees_ = std::move(reading.trees);
+    prefetch_ = std::move(reading.prefetch);
+    forest_ = std::make_unique<Forest>(std::move(reading.root));
+    state_ = std::unique_ptr<ServerState>(new ServerState{.source = std::move(reading.label),
+                                                          .sources = std::move(reading.sources),
                                                           .place = opened_.listening.front().url,
-                                                          .store = store_,
+                                                          .store = std::move(reading.store),
                                                           .statistics = statistics_,
                                                           .log = log_,
                                                           .passthrough = nullptr,
-                                                          .checksums = files.checksums,
-                                                          .sandbox = sandbox_,
-                                                          .incomplete = SharedText(missing)});
-    return {};
+                                                          .checksums = std::move(reading.checksums),
+                                                          .sandbox = std::move(reading.sandbox),
+                                                          .incomplete = SharedText(std::move(reading.missing))});
   }
 
   void start() {
@@ -331,7 +322,7 @@ class HttpServing {
     api_->stop();
     const bool has_ended = server_->stop(kShutdown, [this] {
       background_->stop();
-      store_->stop();
+      state_->store->stop();
     });
     follower_->stop();
     if (broker_ == nullptr) remove_sockets();
@@ -367,10 +358,8 @@ class HttpServing {
   SignalPipe& signals_;
   Log& log_;
   std::function<void(const std::string&)> warn_;
-  BlobStorePtr store_;
   PrefetchOptions prefetch_;
   std::unique_ptr<sandbox::Broker> broker_;
-  sandbox::SandboxStatus sandbox_;
   std::unique_ptr<SourceTrees> trees_;
   RequestStatistics statistics_{kOperations};
   std::unique_ptr<Forest> forest_;

@@ -12,6 +12,7 @@
 #include "fs/forest.h"
 #include "tests/builders/ollama_builder.h"
 #include "tests/builders/safetensors_builder.h"
+#include "tests/support/may_open.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::source_tree_test {
@@ -42,7 +43,7 @@ class SourceTreeTest : public testing::Test {
   }
 
   void mount(const std::string& source) {
-    auto tree = open_sources({here.path(source)}, opening);
+    auto tree = open_sources({here.path(source)}, opening, TestProcess::may_open());
     error = tree ? "" : tree.error().message;
     forest = tree ? std::make_unique<Forest>(std::move(*tree)) : nullptr;
   }
@@ -246,7 +247,7 @@ TEST_F(SourceTreeTest, SiblingThatIsOutwardLinkIsRefused) {
 TEST_F(SourceTreeTest, EachSourceIsConfinedToItsDirectory) {
   here.write("a/x.safetensors", model("aaa"));
   link("../a/x.safetensors", "b/y.safetensors");
-  auto tree = open_sources({here.path("a"), here.path("b")}, opening);
+  auto tree = open_sources({here.path("a"), here.path("b")}, opening, TestProcess::may_open());
   ASSERT_TRUE(tree);
   forest = std::make_unique<Forest>(std::move(*tree));
   EXPECT_EQ(read("a/tensors/w"), "aaa");
@@ -263,10 +264,10 @@ TEST_F(SourceTreeTest, MountPointInSourceIsNotOpened) {
 
 TEST_F(SourceTreeTest, DirectoryWithoutModelsIsUnsupported) {
   here.write("models/notes.txt", "text");
-  const auto tree = open_sources({here.path("models")}, opening);
+  const auto tree = open_sources({here.path("models")}, opening, TestProcess::may_open());
   ASSERT_FALSE(tree);
   EXPECT_EQ(tree.error().code, Code::unsupported);
-  EXPECT_EQ(open_sources({here.path("absent")}, opening).error().code, Code::not_found);
+  EXPECT_EQ(open_sources({here.path("absent")}, opening, TestProcess::may_open()).error().code, Code::not_found);
 }
 
 // A store of one model; its manifest's path below the store.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/support/eventually.h"
+#include "tests/support/may_open.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::follower_test {
@@ -29,7 +30,7 @@ class FollowerTest : public testing::Test {
     directory.write("models/a.safetensors", model(1));
     directory.write("models/b.safetensors", model(2));
     const std::vector<std::string> names = {directory.path("models")};
-    sources = std::make_unique<SourceTrees>(names, names, OpenOptions(), ModelFileOptions());
+    sources = std::make_unique<SourceTrees>(names, names, OpenOptions(), TestProcess::may_open(), ModelFileOptions());
     forest = std::make_unique<Forest>(sources->open().value());
     follower = std::make_unique<Follower>(*forest, *sources, std::move(options));
     follower->start([this](const Changes& changes) {
