@@ -17,7 +17,7 @@
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
-#include "fs/file_walk.h"
+#include "fs/reading/file_walk.h"
 
 namespace weightfs {
 namespace {

@@ -16,7 +16,7 @@
 #include "cli/open_source.h"
 #include "cli/verbs.h"
 #include "formats/summary/summary.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/info/listing.h"
 #include "report/info/models.h"
 #include "report/info/screen.h"

@@ -10,7 +10,7 @@
 #include "cli/options/open_options.h"
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/output_file.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -5,7 +5,7 @@
 #include "cli/options/command.h"
 #include "cli/options/open_options.h"
 #include "cli/options/store_options.h"
-#include "fs/source_tree.h"
+#include "fs/layout/source_tree.h"
 
 namespace weightfs {
 

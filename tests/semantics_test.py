@@ -82,7 +82,7 @@ NUMBERS = (
     ("26.2", "formats/numpy/npy_header.h", "kMaxNpyDimensions", "{n} dimensions"),
     ("26.2", "fs/views/converted.cc", "kMaxElements", "2^{power} elements"),
     ("26.3", "fs/views/selection.h", "kMaxFileOffset", "2^{power} bytes"),
-    ("26.4", "fs/model_files.h", "kDefaultShardSize", "(default: {GB} GB)"),
+    ("26.4", "fs/layout/model_files.h", "kDefaultShardSize", "(default: {GB} GB)"),
     ("27.1", "report/info/screen.h", "kMaxLines", "at most {n} lines"),
     ("27.1", "report/text/style.cc", "kDefaultWidth", "else {n}."),
     ("29.3", "fs/http/protocol/conditions.h", "kMaxParts", "more than {n} get the whole file"),

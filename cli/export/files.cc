@@ -10,7 +10,7 @@
 #include "base/values/value.h"
 #include "cli/export/npy_types.h"
 #include "formats/output.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "fs/views/converted.h"
 #include "fs/views/model_file.h"
 #include "fs/views/npy.h"

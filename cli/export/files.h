@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "formats/common/warnings.h"
 #include "formats/model.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 #include "fs/views/left_out_keys.h"
 #include "fs/views/model_file.h"
 

@@ -12,7 +12,7 @@
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
 #include "cli/open_source.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/duplicates.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/map_of.h"

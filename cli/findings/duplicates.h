@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/exit.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::info {
 

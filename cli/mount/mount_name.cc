@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "formats/format.h"
+#include "fs/layout/source_tree.h"
 #include "fs/names.h"
-#include "fs/source_tree.h"
 #include "sources/location.h"
 
 namespace weightfs {

@@ -10,8 +10,8 @@
 #include "cli/options/option.h"
 #include "cli/options/store_options.h"
 #include "fs/fuse/session.h"
+#include "fs/layout/source_tree.h"
 #include "fs/reading/prefetch.h"
-#include "fs/source_tree.h"
 
 namespace weightfs {
 

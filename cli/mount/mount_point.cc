@@ -19,7 +19,7 @@
 #include "cli/mount/unmount.h"
 #include "cli/process/isolated.h"
 #include "cli/verbs.h"
-#include "fs/source_tree.h"
+#include "fs/layout/source_tree.h"
 
 namespace weightfs {
 namespace {

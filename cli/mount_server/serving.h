@@ -3,12 +3,12 @@
 
 #include "cli/mount_server/mounting.h"
 #include "cli/mount_server/status.h"
-#include "fs/forest.h"
 #include "fs/fuse/operation.h"
 #include "fs/fuse/rings.h"
 #include "fs/fuse/session.h"
 #include "fs/living/follower.h"
 #include "fs/reading/prefetch.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/mount_server/server_state.h"
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

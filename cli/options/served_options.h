@@ -5,8 +5,8 @@
 
 #include "cli/console/log.h"
 #include "cli/options/option.h"
+#include "fs/layout/source_tree.h"
 #include "fs/reading/prefetch.h"
-#include "fs/source_tree.h"
 
 namespace weightfs {
 

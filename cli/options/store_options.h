@@ -9,7 +9,7 @@
 
 #include "cache/blob_store.h"
 #include "cli/options/option.h"
-#include "fs/source_tree.h"
+#include "fs/layout/source_tree.h"
 
 namespace weightfs {
 

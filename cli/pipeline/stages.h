@@ -15,10 +15,10 @@
 
 #include "cli/options/store_options.h"
 #include "cli/sandbox/sandbox.h"
-#include "fs/forest.h"
+#include "fs/layout/source_tree.h"
 #include "fs/may_open.h"
 #include "fs/reading/prefetch.h"
-#include "fs/source_tree.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -9,8 +9,8 @@
 #include "cli/console/log.h"
 #include "cli/options/option.h"
 #include "cli/options/store_options.h"
+#include "fs/layout/source_tree.h"
 #include "fs/reading/prefetch.h"
-#include "fs/source_tree.h"
 
 namespace weightfs {
 

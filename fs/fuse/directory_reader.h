@@ -20,7 +20,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 // libfuse's type.
 struct fuse_entry_param;

@@ -19,7 +19,7 @@
 
 #include "base/result.h"
 #include "base/source.h"
-#include "fs/grafted_trees.h"
+#include "fs/tree/grafted_trees.h"
 
 // libfuse's types.
 struct fuse_conn_info;

@@ -18,7 +18,7 @@
 #include "fs/fuse/interrupts.h"
 #include "fs/fuse/session_params.h"
 #include "fs/fuse/small_files.h"
-#include "fs/open_file.h"
+#include "fs/reading/open_file.h"
 
 namespace weightfs::fuse {
 

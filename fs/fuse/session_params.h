@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "fs/adapters/request_statistics.h"
-#include "fs/forest.h"
 #include "fs/fuse/operation.h"
 #include "fs/fuse/passthrough.h"
 #include "fs/living/follower.h"
 #include "fs/reading/prefetch.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::fuse {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "fs/grafted_trees.h"
+#include "fs/tree/grafted_trees.h"
 
 // libfuse's type.
 struct fuse_session;

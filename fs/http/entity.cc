@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 
 namespace weightfs::httpd {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "base/digest.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::httpd {
 

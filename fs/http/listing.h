@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "fs/forest.h"
 #include "fs/http/protocol/message.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::httpd {
 

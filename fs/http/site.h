@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "fs/forest.h"
 #include "fs/http/access_rules.h"
 #include "fs/http/entity.h"
 #include "fs/http/protocol/message.h"
 #include "fs/http/server_options.h"
 #include "fs/reading/prefetch.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::httpd {
 

@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "fs/origin.h"
+#include "fs/tree/origin.h"
 
 namespace weightfs {
 namespace {

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "fs/forest.h"
+#include "fs/layout/source_tree.h"
 #include "fs/living/directory_watch.h"
-#include "fs/source_tree.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
-#include "fs/grafted_trees.h"
-#include "fs/origin.h"
+#include "fs/tree/grafted_trees.h"
+#include "fs/tree/origin.h"
 
 namespace weightfs {
 namespace {

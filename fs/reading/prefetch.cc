@@ -16,7 +16,7 @@
 #include "base/files/leaf.h"
 #include "base/os/kernel.h"
 #include "formats/completeness.h"
-#include "fs/file_walk.h"
+#include "fs/reading/file_walk.h"
 
 namespace weightfs {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "formats/model.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs::compare {
 

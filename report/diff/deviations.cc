@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/fitted_table.h"
 #include "report/text/map_of.h"

@@ -9,7 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/diff/deviations.h"
 #include "report/text/map_of.h"

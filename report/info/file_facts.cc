@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formats/completeness.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 
 namespace weightfs::info {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/fitted_table.h"
 

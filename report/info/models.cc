@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "formats/summary/summary.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/info/subject.h"
 #include "report/inspect/single_model.h"
 #include "report/text/errors.h"

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "base/values/value.h"
 #include "formats/model.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 #include "report/text/style.h"
 
 namespace weightfs::info {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "formats/code/code.h"
 #include "formats/directory/weight_files.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 
 namespace weightfs::info {
 namespace {

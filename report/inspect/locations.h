@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "formats/model.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

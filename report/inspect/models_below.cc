@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 namespace {

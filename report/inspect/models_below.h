@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 #include "formats/completeness.h"
+#include "fs/layout/source_tree.h"
 #include "fs/names.h"
-#include "fs/source_tree.h"
 #include "report/inspect/models_below.h"
 #include "report/text/suggestions.h"
 #include "report/text/words.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

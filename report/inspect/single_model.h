@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "formats/model.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

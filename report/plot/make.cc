@@ -9,7 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "numbers/channels.h"
 #include "numbers/deviation.h"
 #include "numbers/statistics.h"

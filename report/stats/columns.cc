@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/text/bars.h"
 
 namespace weightfs::stats {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/stats/columns.h"
 #include "report/stats/screen.h"
 #include "report/text/bars.h"

@@ -1,7 +1,7 @@
 // The figures as JSON.
 #include <fmt/core.h>
 
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/stats/screen.h"
 #include "report/text/map_of.h"
 

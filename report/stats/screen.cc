@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/stats/columns.h"
 #include "report/text/fitted_table.h"
 #include "report/text/table.h"

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "formats/format.h"
 #include "formats/summary/blocks.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/info/facts.h"
 #include "report/info/head.h"

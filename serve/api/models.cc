@@ -9,7 +9,7 @@
 #include "base/cancellable_sort.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/inspect/locations.h"
 #include "report/inspect/single_model.h"

@@ -12,8 +12,8 @@
 #include "base/string_arena.h"
 #include "formats/model.h"
 #include "formats/summary/summary.h"
-#include "fs/forest.h"
 #include "fs/names.h"
+#include "fs/tree/forest.h"
 #include "report/plot/make.h"
 #include "serve/api/query.h"
 

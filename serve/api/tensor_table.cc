@@ -7,7 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "numbers/elements.h"
 #include "numbers/grid.h"
 #include "report/compare/select_tensors.h"

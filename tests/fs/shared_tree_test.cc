@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/os/memory.h"
-#include "fs/forest.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
+#include "fs/tree/forest.h"
 #include "tests/support/models.h"
 #include "tests/support/sanitized.h"
 

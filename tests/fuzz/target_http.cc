@@ -10,7 +10,7 @@
 #include "fs/http/protocol/request_parser.h"
 #include "fs/http/site.h"
 #include "fs/http/transfer.h"
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 #include "tests/fuzz/targets.h"
 
 namespace weightfs::test {

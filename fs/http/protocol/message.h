@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "fs/open_file.h"
+#include "fs/reading/open_file.h"
 
 namespace weightfs::httpd {
 

@@ -12,7 +12,7 @@
 
 #include "base/values/base64.h"
 #include "fs/http/protocol/target.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/builders/zip_builder.h"
 #include "tests/support/small_models.h"

@@ -4,10 +4,10 @@
 
 #include <map>
 
-#include "fs/forest.h"
-#include "fs/layout.h"
-#include "fs/origin.h"
-#include "fs/source_tree.h"
+#include "fs/layout/layout.h"
+#include "fs/layout/source_tree.h"
+#include "fs/tree/forest.h"
+#include "fs/tree/origin.h"
 #include "tests/support/models.h"
 
 namespace weightfs::tree_updates_test {

@@ -14,7 +14,7 @@
 
 #include "base/cancel.h"
 #include "base/download_scope.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
 #include "tests/support/counted_source.h"
 #include "tests/support/eventually.h"
 #include "tests/support/models.h"

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fs/forest.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
+#include "fs/tree/forest.h"
 #include "fs/views/npy.h"
 #include "tests/builders/quantised_blocks.h"
 #include "tests/support/models.h"

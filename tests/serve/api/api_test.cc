@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "base/values/json.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
 #include "tests/builders/pickle_builder.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/surroundings.h"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "fs/grafted_trees.h"
-#include "fs/tree.h"
+#include "fs/tree/grafted_trees.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

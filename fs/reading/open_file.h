@@ -14,10 +14,10 @@
 #include "base/os/memory.h"
 #include "base/result.h"
 #include "base/source.h"
-#include "fs/forest.h"
 #include "fs/reading/access_pattern.h"
 #include "fs/reading/prefetch.h"
 #include "fs/reading/read_buffer.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

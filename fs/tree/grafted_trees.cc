@@ -1,4 +1,4 @@
-#include "fs/grafted_trees.h"
+#include "fs/tree/grafted_trees.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -12,7 +12,7 @@
 
 #include "base/os/descriptor.h"
 #include "base/text.h"
-#include "fs/origin.h"
+#include "fs/tree/origin.h"
 
 namespace weightfs {
 namespace {

@@ -1,4 +1,4 @@
-#include "fs/source_tree.h"
+#include "fs/layout/source_tree.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 #include "tests/builders/ollama_builder.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/may_open.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 #include "fs/views/checksums.h"
 #include "fs/views/layout_parts.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

@@ -1,5 +1,5 @@
 // How an open file is read, with sources that record what is asked of them; no mount.
-#include "fs/open_file.h"
+#include "fs/reading/open_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "fs/open_file.h"
+#include "fs/reading/open_file.h"
 
 #include <algorithm>
 #include <exception>

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "fs/model_files.h"
-#include "fs/tree.h"
+#include "fs/layout/model_files.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

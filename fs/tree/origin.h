@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 #include "sources/source.h"
 
 namespace weightfs {

@@ -1,4 +1,4 @@
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 
 #include <algorithm>
 #include <iterator>

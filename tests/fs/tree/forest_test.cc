@@ -1,5 +1,5 @@
 // A mount without a kernel: the tree of a model, and all requests.
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/digest.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
 #include "tests/support/models.h"
 #include "tests/support/sanitized.h"
 

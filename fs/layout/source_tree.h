@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "fs/layout/model_files.h"
 #include "fs/may_open.h"
-#include "fs/model_files.h"
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 #include "sources/source.h"
 
 namespace weightfs {

@@ -1,4 +1,4 @@
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 
 #include <algorithm>
 #include <array>

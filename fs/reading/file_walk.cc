@@ -1,4 +1,4 @@
-#include "fs/file_walk.h"
+#include "fs/reading/file_walk.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/blobs.h"
 #include "base/text.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 #include "fs/views/view.h"
 
 namespace weightfs {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/os/memory.h"
-#include "fs/fingerprint.h"
-#include "fs/numbering.h"
-#include "fs/tree.h"
+#include "fs/tree/fingerprint.h"
+#include "fs/tree/numbering.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

@@ -1,5 +1,5 @@
 // Models that are dropped when memory or descriptors are short, and loaded again.
-#include "fs/grafted_trees.h"
+#include "fs/tree/grafted_trees.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "base/files/file_source.h"
-#include "fs/forest.h"
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
+#include "fs/tree/forest.h"
 #include "tests/support/models.h"
 #include "tests/support/sanitized.h"
 

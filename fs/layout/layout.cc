@@ -1,10 +1,10 @@
-#include "fs/layout.h"
+#include "fs/layout/layout.h"
 
 #include <fmt/core.h>
 
 #include "base/text.h"
 #include "formats/archive/symlink.h"
-#include "fs/listing.h"
+#include "fs/tree/listing.h"
 
 namespace weightfs {
 namespace {

@@ -1,4 +1,4 @@
-#include "fs/fingerprint.h"
+#include "fs/tree/fingerprint.h"
 
 #include <algorithm>
 #include <functional>

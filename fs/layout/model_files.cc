@@ -1,4 +1,4 @@
-#include "fs/model_files.h"
+#include "fs/layout/model_files.h"
 
 #include <fmt/core.h>
 

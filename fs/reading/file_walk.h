@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "fs/forest.h"
+#include "fs/tree/forest.h"
 
 namespace weightfs {
 

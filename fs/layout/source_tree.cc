@@ -1,4 +1,4 @@
-#include "fs/source_tree.h"
+#include "fs/layout/source_tree.h"
 
 #include <fmt/core.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "fs/layout.h"
-#include "fs/origin.h"
+#include "fs/layout/layout.h"
+#include "fs/tree/origin.h"
 
 namespace weightfs {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/values/value.h"
-#include "fs/tree.h"
+#include "fs/tree/tree.h"
 
 namespace weightfs {
 

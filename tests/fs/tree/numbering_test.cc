@@ -1,4 +1,4 @@
-#include "fs/numbering.h"
+#include "fs/tree/numbering.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
