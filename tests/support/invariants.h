@@ -139,11 +139,12 @@ class ModelInvariants {
       check_file(mount, ino, node, path, attributes->size);
   }
 
-  // A nested container. If it is unreadable, there is a message; not_found has become absent.
+  // A nested container. If it is unreadable, there is a message; not_found has become absent, and nothing is fetched.
   void enter(const Mount& mount, Ino ino, const std::string& path) {
     const auto inner = forest_.list(ino);
     if (inner) return check_mount(ino, mount.depth + 1, Bytes::unpacked);
-    require(is_refusal(inner.error()) || inner.error().code == Code::absent, path, "{}", inner.error().message);
+    const bool is_missing = inner.error().code == Code::absent || inner.error().code == Code::network;
+    require(is_refusal(inner.error()) || is_missing, path, "{}", inner.error().message);
     require(is_one_line(inner.error().message), path, "an error in disorder");
   }
 
