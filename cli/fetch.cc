@@ -53,7 +53,8 @@ class Fetcher {
     const auto check = [&](const std::string& name, const ModelPtr& model) {
       const Completeness completeness = completeness_of(*model);
       if (!completeness.is_complete()) fail(name, {completeness.reason->code, to_sentence(completeness)});
-      for (const Part& blob : *model->packed) files_.emplace_back(blob.path).packed = blob.source;
+      for (const FileCheck& check : *model->checks)
+        if (check.of == FileCheck::Of::layer) files_.emplace_back(check.subject).packed = check.bytes;
     };
     walk_files(forest_, ino, path,
                {keep, [&](const std::string& name, const Error& error) { fail(name, error); }, check});

@@ -77,7 +77,7 @@ Result<ModelPtr> whole(const Result<ModelPtr>& model) {
 }
 
 std::string count_unreadable(const Model& model, const Verification& found) {
-  const bool may_be_tensors = !model.checked_tensors->empty();
+  const bool may_be_tensors = has_check<CheckedTensors>(*model.checks);
   return counted(found.unreadable.size(), may_be_tensors ? "file or tensor" : "file",
                  may_be_tensors ? "files or tensors" : "files");
 }

@@ -17,7 +17,7 @@
 #include "base/later.h"
 #include "base/source.h"
 #include "base/values/value.h"
-#include "formats/checksums/range_checksums.h"
+#include "formats/checksums/file_check.h"
 #include "formats/chosen_files.h"
 #include "formats/dtype.h"
 #include "formats/float32.h"
@@ -30,29 +30,17 @@ namespace weightfs {
 
 /// A file of the container, or the container's file itself, shown under files/.
 struct Part {
-  std::string path;                    ///< as in the container, '/' between components
-  Later<SourcePtr> source;             ///< its bytes
-  std::optional<Digest> digest = {};   ///< if the container has it
-  std::optional<uint32_t> crc32 = {};  ///< of all its bytes, if the container has it (zip)
-  std::optional<Md5> md5 = {};         ///< if the container has it (the MLC tensor cache)
-  std::string link_target = {};        ///< the text of a symbolic link that stays inside files/; empty for a file
-  bool is_structure = false;           ///< no tensor is in it: a graph, a configuration, an index of other files
+  std::string path;              ///< as in the container, '/' between components
+  Later<SourcePtr> source;       ///< its bytes
+  FileChecksums checksums = {};  ///< that the container has of it; of a link, those of its target
+  std::string link_target = {};  ///< the text of a symbolic link that stays inside files/; empty for a file
+  bool is_structure = false;     ///< no tensor is in it: a graph, a configuration, an index of other files
 };
 
 /// A text about the model that is rendered on first read: graph.json, a long list of metadata.
 struct Document {
   std::string path;         ///< from the top of the tree: "graph.json", "metadata/tokenizer.ggml.tokens.json"
   Later<SourcePtr> source;  ///< the rendered text
-};
-
-/// A file whose name in a store is the digest of its content, or whose digest is in another file: that of external data
-/// is in the ONNX model, others are in lists of checksums.
-struct NamedBlob {
-  Part file;                        ///< with its SHA-256 or MD5, if that is known
-  std::optional<Sha1> git_id = {};  ///< else its Git object id
-  std::optional<Sha1> sha1 = {};    ///< else that of its content
-  std::string stated_in = {};       ///< where: "its name", the path of a file; empty: in the model
-  bool is_modified = false;         ///< it was modified after its digest was noted
 };
 
 struct Model;
@@ -110,9 +98,6 @@ struct Model {
   Rare<std::map<size_t, AffineNumbers>> affine_numbers;  ///< of quantised tensors (by their index)
   Rare<std::map<size_t, PackedWeight>> packed_weights;   ///< of a graph (by the index of the tensor)
   Rare<std::map<size_t, Digest>> digests;                ///< of tensors (by their index), if known without reading
-  /// Tensors (by their index) whose reads compare checksums that the file has of parts of them: of chunks (HDF5).
-  Rare<std::vector<size_t>> checked_tensors;
-  Rare<std::vector<CheckedFile>> checked_files;  ///< files with checksums of their ranges
   /// The elements of tensors of type string (by their index), in C order, UTF-8.
   Rare<std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>>> strings;
   /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
@@ -120,15 +105,8 @@ struct Model {
   /// The whole .npy files of arrays of NumPy that have a type without a row of DType (by their index): as stored, or
   /// made of what a pickle has.
   Rare<std::map<size_t, Slice>> npy_files;
-  /// Parts, or the container's file, that the source names by their digests, or whose digests are in the model.
-  Rare<std::vector<NamedBlob>> named_blobs;
-  Rare<std::vector<std::string>> unlisted;  ///< files that the container has but does not list
-  /// Blobs with a digest of their own that parts are unpacked from, such as the tar layers of an image. Their paths are
-  /// those of files that exist in the container's store, not in files/.
-  Rare<std::vector<Part>> packed;
-  /// Members with checksums of archives in the parts, as far as tensors are read from them: of the checkpoint in a NeMo
-  /// archive, of the chunks in a DCP file. Their paths begin with that of the part.
-  Rare<std::vector<Part>> inner_members;
+  /// What its bytes can be compared with besides the checksums of the parts.
+  Rare<std::vector<FileCheck>> checks;
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 

@@ -86,7 +86,7 @@ void describe_signature(Model& model, Budget& budget) {
   if (part == model.parts.end()) return;
   KnownDigests known;
   for (const Part& each : model.parts)
-    if (each.digest) known.emplace(each.path, &*each.digest);
+    if (const auto* const digest = each.checksums.get<Digest>()) known.emplace(each.path, digest);
   Warnings warnings;
   auto signature = read_signature(*part, known, budget, warnings);
   if (!signature) warnings.add("{}: not read: {}", kSignature, signature.error().message);

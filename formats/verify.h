@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "formats/model.h"
+#include "formats/verify/file_hasher.h"
+#include "formats/verify/read_bytes.h"
 
 namespace weightfs {
 
@@ -17,9 +17,9 @@ namespace weightfs {
 struct Verification {
   uint64_t checked = 0;             ///< files with a matching checksum
   uint64_t unchecked = 0;           ///< files without a checksum
-  uint64_t ranges = 0;              ///< of files, with a matching checksum (Model::checked_files)
-  uint64_t tensors = 0;             ///< whose checksums match (Model::checked_tensors)
-  std::vector<std::string> packed;  ///< the blobs of Model::packed that match their digests
+  uint64_t ranges = 0;              ///< of files, with a matching checksum (RangeChecksums)
+  uint64_t tensors = 0;             ///< whose checksums match (CheckedTensors)
+  std::vector<std::string> packed;  ///< the layers that match their digests
   std::vector<std::string> wrong;   ///< one line each: files and ranges with a wrong checksum, and unlisted files
   uint64_t wrong_ranges = 0;        ///< those of these lines that are about ranges
   std::vector<Error> unreadable;    ///< one each: files that cannot be read
@@ -33,13 +33,6 @@ struct Verification {
   void add_unreadable(Error error);
 };
 
-/// The progress of a verification.
-struct Progress {
-  std::string_view path;  ///< of the current file
-  uint64_t bytes;         ///< bytes read so far, of all files
-  uint64_t total;         ///< bytes to read in total
-};
-
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
 /// in order, with bounded memory, the files that are named by their digests, and then every range that has one (CRC-32C
 /// in checkpoints of TensorFlow); a file with such ranges is read once. Then every tensor whose reads compare checksums
@@ -49,28 +42,6 @@ struct Progress {
 /// limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
 
-/// Bytes of files, for compare_files_of().
-class ReadBytes {
- public:
-  /// Adds the bytes of `source` that are known to be those of a file. False if some are not: they are computed.
-  bool add(const Source& source);
-
-  /// Whether at least half of the bytes of a file are among them.
-  bool has_most_of(const Source& source) const;
-
-  /// Whether any of them are in these bytes of `source`, as far as it has opened files.
-  bool has_any_of(const Source& source, uint64_t offset, uint64_t length) const;
-
- private:
-  struct Ranges {
-    std::shared_ptr<const void> owner;  // of the leaf
-    std::map<uint64_t, uint64_t> ends;  // by the beginning; they neither overlap nor touch
-
-    void add(uint64_t begin, uint64_t end);
-  };
-  std::map<const Leaf*, Ranges> ranges_;
-};
-
 /// Bytes that were read beside those of a ReadBytes.
 enum class Others {
   none,
@@ -79,8 +50,8 @@ enum class Others {
 
 /// Compares the checksums of the files and ranges that contain bytes of `read`, or may contain other bytes that were
 /// read, as verify() does. Compressed members and blobs of a store, which are compared by reading them, are left out;
-/// so are Model::named_blobs above 8 MiB of which less than half was read, and files that nothing has opened: it is
-/// called after the reads. Fails with mismatch if one differs, and as reading does.
+/// so are files above 8 MiB with checksums of FileCheck::Of::file of which less than half was read, and files that
+/// nothing has opened: it is called after the reads. Fails with mismatch if one differs, and as reading does.
 Result<void> compare_files_of(const Model& model, const ReadBytes& read, Others others);
 
 /// Compares the checksums of what the tensors at these places are in, as compare_files_of() does.

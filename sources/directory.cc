@@ -316,7 +316,7 @@ class OpenedDirectory {
       model.warnings.push_back(line);
     }
     warn_of_missing_blobs(model);
-    add_named_blobs(model, stated_digests());
+    add_stated_checks(model, stated_digests());
     describe_signature(model, *model.budget);
     const auto version_now = [directory = directory_, options = options_below(options_)]() -> Result<std::string> {
       return walk_files(directory, options->excluded_path).version;

@@ -169,9 +169,13 @@ class ListedDirectory {
   void add_digests(Model& model) const {
     for (Part& part : model.parts) {
       const auto file = below_.files->find(below_.prefix + part.path);
-      if (file == below_.files->end() || part.digest || part.source.peek() != file->second.bytes) continue;
-      part.digest = file->second.digest;
-      if (file->second.git_id && !part.digest) model.named_blobs.edit().push_back({part, file->second.git_id});
+      if (file == below_.files->end() || part.checksums.get<Digest>() != nullptr) continue;
+      const auto& [bytes, modified, checksum] = file->second;
+      if (!checksum || part.source.peek() != bytes) continue;
+      if (std::holds_alternative<Digest>(*checksum))
+        part.checksums.set(*checksum);
+      else
+        model.checks.edit().push_back({part.path, part.source, FileChecksums(*checksum)});
     }
   }
 

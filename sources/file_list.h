@@ -17,8 +17,7 @@ namespace weightfs {
 struct ListedEntry {
   SourcePtr bytes;  ///< of known size; nothing is requested before its first read
   Time modified = 0;
-  std::optional<Digest> digest = {};  ///< of all bytes, if the list has it
-  std::optional<Sha1> git_id = {};    ///< else its Git object id, if the list has that
+  std::optional<Checksum> checksum = {};  ///< if the list has one
 };
 
 /// The files by their paths: components joined by `/`.

@@ -52,6 +52,13 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   return Named{std::move(repository), std::move(name), std::move(found.files), std::move(found.warnings)};
 }
 
+// That of Git is of the text of small files only.
+std::optional<Checksum> checksum_of(const huggingface::ListedFile& file) {
+  if (file.sha256) return *file.sha256;
+  if (file.git_id && file.size <= huggingface::kMaxGitFile) return GitId{*file.git_id};
+  return std::nullopt;
+}
+
 std::string_view file_name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
@@ -69,9 +76,7 @@ Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions&
     is_empty = false;
     const Later<SourcePtr> bytes([repository = named.repository, file] { return repository->open(file); });
     TRY_VOID(builder.add(std::string_view(file.path).substr(directory.size()),
-                         {.bytes = lazy(file.size, bytes),
-                          .digest = file.sha256,
-                          .git_id = file.size <= huggingface::kMaxGitFile ? file.git_id : std::nullopt}));
+                         {.bytes = lazy(file.size, bytes), .checksum = checksum_of(file)}));
   }
   auto list = std::move(builder).finish();
   list.warnings.insert(list.warnings.end(), named.warnings.begin(), named.warnings.end());

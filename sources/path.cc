@@ -43,8 +43,8 @@ Result<Opened> open_container(const Location& file, Time modified, const OpenOpt
                               const std::shared_ptr<const StatedDigests>& stated) {
   const Container container = TRY(container_at(file, options));
   Model model = TRY(read_model(container, options.forced));
-  add_named_blobs(model, stated != nullptr ? *stated : *StatedDigests::beside(file.parent()), container.name,
-                  container.bytes);
+  add_stated_checks(model, stated != nullptr ? *stated : *StatedDigests::beside(file.parent()), container.name,
+                    container.bytes);
   return OpenedModel{std::make_shared<Model>(std::move(model)), file.path(), modified};
 }
 

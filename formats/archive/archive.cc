@@ -67,11 +67,8 @@ void Builder::add(std::string_view name, Part part, bool is_link) {
   archive_.parts.push_back(std::move(part));
 }
 
-std::string Builder::add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32,
-                              std::optional<Digest> digest) {
-  Part part{clean(name), Later<SourcePtr>::of(std::move(source)), digest};
-  part.crc32 = crc32;
-  add(name, std::move(part), false);
+std::string Builder::add_file(std::string_view name, SourcePtr source, FileChecksums checksums) {
+  add(name, {clean(name), Later<SourcePtr>::of(std::move(source)), std::move(checksums)}, false);
   return archive_.parts.back().path;
 }
 
@@ -139,8 +136,7 @@ void Builder::resolve_hard_links() {
 // A link that is safe at one path may leave the archive from another.
 void Builder::share(const Part& original, Part& link) {
   link.source = original.source;
-  link.crc32 = original.crc32;
-  link.digest = original.digest;
+  link.checksums = original.checksums;
   if (original.link_target.empty()) return;
   if (stays_inside(link.path, original.link_target))
     link.link_target = original.link_target;

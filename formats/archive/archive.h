@@ -62,8 +62,7 @@ class Builder {
   Result<void> charge_member(std::string_view name);
 
   /// Adds a file and returns its path. `source` must have its size without decoding.
-  std::string add_file(std::string_view name, SourcePtr source, std::optional<uint32_t> crc32 = {},
-                       std::optional<Digest> digest = {});
+  std::string add_file(std::string_view name, SourcePtr source, FileChecksums checksums = {});
 
   /// Adds a symbolic link. A link that leaves the archive, is empty or is longer than kMaxLinkLength becomes a file
   /// with the link's text.

@@ -435,7 +435,7 @@ Result<void> add_member(Builder& builder, const std::shared_ptr<Zip>& zip, Links
     builder.warnings().add("member {}: a link whose text is broken or longer than {} bytes; shown as a file",
                            quoted(name), kMaxLinkLength);
   }
-  builder.add_file(name, SourcePtr(zip, &zip->add(stat)), stat.crc);
+  builder.add_file(name, SourcePtr(zip, &zip->add(stat)), FileChecksums(Crc32{stat.crc}));
   return {};
 }
 
@@ -461,8 +461,9 @@ Result<Archive> zip_members(const Container& container) {
 
 void expect_digest(const Part& part) {
   const auto source = part.source.peek();
-  const auto* member = source && part.digest ? member_of(**source) : nullptr;
-  if (member != nullptr) member->expect(*part.digest);
+  const Digest* const digest = part.checksums.get<Digest>();
+  const auto* member = source && digest != nullptr ? member_of(**source) : nullptr;
+  if (member != nullptr) member->expect(*digest);
 }
 
 std::optional<uint16_t> method_of(const Source& source) {

@@ -79,10 +79,10 @@ Result<void> set_digests(Model& model, archive::Archive& archive, const Manifest
     const auto entry = manifest.digests.find(part.path);
     if (entry == manifest.digests.end()) {
       warnings.add("{}: in the carton, but not in MANIFEST", quoted(part.path));
-      model.unlisted.edit().push_back(part.path);
+      model.checks.edit().push_back({part.path, part.source, Unlisted()});
       continue;
     }
-    part.digest = entry->second;
+    part.checksums.set(entry->second);
     if (part.link_target.empty()) archive::expect_digest(part);
   }
   return {};

@@ -32,9 +32,9 @@ class RangeReader {
   using OnBytes = std::function<void(uint64_t count)>;
   using OnSum = std::function<void(const RangeChecksum&, uint32_t stored, uint32_t found)>;
 
-  RangeReader(const CheckedFile& file, const OnBytes& on_bytes, const OnSum& on_sum)
-      : file_(file), on_bytes_(on_bytes), on_sum_(on_sum) {
-    for (const RangeChecksum& range : file.ranges) sorted_.push_back(&range);
+  RangeReader(const Source& file, const RangeChecksums& stored, const OnBytes& on_bytes, const OnSum& on_sum)
+      : file_(file), stored_(stored), on_bytes_(on_bytes), on_sum_(on_sum) {
+    for (const RangeChecksum& range : stored.ranges) sorted_.push_back(&range);
     std::ranges::sort(sorted_, {}, [](const RangeChecksum* range) { return std::pair(range->offset, range->size); });
   }
 
@@ -50,7 +50,7 @@ class RangeReader {
 
  private:
   Result<void> check_ranges() const {
-    const uint64_t size = file_.bytes->size();
+    const uint64_t size = file_.size();
     uint64_t left =
         size > (UINT64_MAX - kMaxCoveredBase) / kMaxCovered ? UINT64_MAX : size * kMaxCovered + kMaxCoveredBase;
     for (const RangeChecksum* range : sorted_) {
@@ -66,7 +66,7 @@ class RangeReader {
   // Begins the ranges before `end`.
   Result<void> begin_until(uint64_t end) {
     for (; next_ < sorted_.size() && sorted_[next_]->offset < end; ++next_) {
-      const Running begun{sorted_[next_], RangeSum(sorted_[next_]->lengths, file_.order)};
+      const Running begun{sorted_[next_], RangeSum(sorted_[next_]->lengths, stored_.order)};
       if (begun.range->size == 0)
         TRY_VOID(finish(begun));
       else
@@ -81,7 +81,7 @@ class RangeReader {
     uint64_t end = at;
     for (const Running& each : running_) end = std::max(end, each.range->offset + each.range->size);
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(end - at, buffer_.size()));
-    const size_t got = TRY(file_.bytes->read_ahead(at, std::span(buffer_).first(wanted), {at, end}));
+    const size_t got = TRY(file_.read_ahead(at, std::span(buffer_).first(wanted), {at, end}));
     if (got == 0) return failure(Code::io, "the source ended before its size");
     TRY_VOID(begin_until(at + got));
     for (Running& each : running_) {
@@ -97,9 +97,9 @@ class RangeReader {
 
   Result<void> finish(const Running& ended) const {
     uint32_t stored = ended.range->crc32c;
-    if (file_.is_table) {
+    if (stored_.is_table) {
       std::array<std::byte, 4> behind;
-      TRY_VOID(read_exact(*file_.bytes, ended.range->offset + ended.range->size, behind));
+      TRY_VOID(read_exact(file_, ended.range->offset + ended.range->size, behind));
       const std::string_view text(reinterpret_cast<const char*>(behind.data()), behind.size());
       stored = unmasked_crc32c(static_cast<uint32_t>(little_endian(text)));
     }
@@ -107,7 +107,8 @@ class RangeReader {
     return {};
   }
 
-  const CheckedFile& file_;
+  const Source& file_;
+  const RangeChecksums& stored_;
   const OnBytes& on_bytes_;
   const OnSum& on_sum_;
   std::vector<const RangeChecksum*> sorted_;
@@ -137,9 +138,9 @@ void RangeSum::add_number(uint64_t number) {
   --lengths_;
 }
 
-uint64_t CheckedFile::bytes_in_ranges() const {
+uint64_t RangeChecksums::bytes_in_ranges(uint64_t size) const {
   uint64_t sum = 0;
-  for (const RangeChecksum& range : ranges) sum += std::min(range.size, bytes->size() - std::min(sum, bytes->size()));
+  for (const RangeChecksum& range : ranges) sum += std::min(range.size, size - std::min(sum, size));
   return sum;
 }
 
@@ -155,9 +156,10 @@ Result<uint32_t> crc32c_of(const Source& source, RangeSum sum) {
   return sum.crc32c();
 }
 
-Result<void> each_range_sum(const CheckedFile& file, const std::function<void(uint64_t count)>& on_bytes,
+Result<void> each_range_sum(const Source& file, const RangeChecksums& stored,
+                            const std::function<void(uint64_t count)>& on_bytes,
                             const std::function<void(const RangeChecksum&, uint32_t stored, uint32_t found)>& on_sum) {
-  return RangeReader(file, on_bytes, on_sum).read();
+  return RangeReader(file, stored, on_bytes, on_sum).read();
 }
 
 }  // namespace weightfs

@@ -46,20 +46,18 @@ struct RangeChecksum {
   uint64_t offset = 0;
   uint64_t size = 0;
   uint64_t lengths = 0;         ///< see RangeSum
-  uint32_t crc32c = 0;          ///< not used if CheckedFile::is_table
+  uint32_t crc32c = 0;          ///< not used if RangeChecksums::is_table
   uint32_t tensor = kNoTensor;  ///< its index in the model
 };
 
-/// A file with such ranges, which may overlap.
-struct CheckedFile {
-  std::string name;
-  SourcePtr bytes;
+/// The checksums of ranges of one file, which may overlap.
+struct RangeChecksums {
   std::endian order = std::endian::little;  ///< of lengths
   bool is_table = false;                    ///< behind each range are four bytes: its masked CRC-32C
   std::vector<RangeChecksum> ranges = {};
 
-  /// The bytes of all ranges, but no more than the file has.
-  uint64_t bytes_in_ranges() const;
+  /// The bytes of all ranges, but no more than a file of this size has.
+  uint64_t bytes_in_ranges(uint64_t size) const;
 };
 
 /// The checksum of all of a source.
@@ -68,7 +66,8 @@ Result<uint32_t> crc32c_of(const Source& source, RangeSum sum);
 /// Computes the checksums of the ranges of `file`, which is read once, in order. Calls `on_bytes` with the number of
 /// bytes that were read, and `on_sum` with each range, its stored checksum and that of its bytes. Fails as reads do,
 /// and with unsupported if the ranges have more than twice the bytes of the file, and 64 MB.
-Result<void> each_range_sum(const CheckedFile& file, const std::function<void(uint64_t count)>& on_bytes,
+Result<void> each_range_sum(const Source& file, const RangeChecksums& stored,
+                            const std::function<void(uint64_t count)>& on_bytes,
                             const std::function<void(const RangeChecksum&, uint32_t stored, uint32_t found)>& on_sum);
 
 }  // namespace weightfs

@@ -68,7 +68,7 @@ class CheckpointReader {
     model.parts.push_back(
         {.path = container_.name, .source = Later<SourcePtr>::of(container_.bytes), .is_structure = true});
     for (Part& part : parts_) model.parts.push_back(std::move(part));
-    if (!checked_.empty()) model.inner_members.edit() = std::move(checked_);
+    if (!checked_.empty()) model.checks.edit() = std::move(checked_);
     return model;
   }
 
@@ -140,10 +140,11 @@ class CheckpointReader {
 
   Result<void> keep_checksum(const Place& place, const Slice& storage, uint32_t crc32) {
     std::string path = fmt::format("{}, bytes from {} on", place.path, storage.offset());
-    TRY_VOID(contents_.charges.charge(Cost::kept, sizeof(Part) + sizeof(Slice) + path.size()));
-    checked_.push_back({.path = std::move(path),
-                        .source = Later<SourcePtr>::of(std::make_shared<const Slice>(storage)),
-                        .crc32 = crc32});
+    TRY_VOID(contents_.charges.charge(Cost::kept, sizeof(FileCheck) + sizeof(Slice) + path.size()));
+    checked_.push_back({.subject = std::move(path),
+                        .bytes = Later<SourcePtr>::of(std::make_shared<const Slice>(storage)),
+                        .expected = FileChecksums(Crc32{crc32}),
+                        .of = FileCheck::Of::member});
     return {};
   }
 
@@ -229,7 +230,7 @@ class CheckpointReader {
   const Container& container_;
   pytorch::Contents contents_;
   std::vector<Part> parts_;
-  std::vector<Part> checked_;                                    // storages in chunks
+  std::vector<FileCheck> checked_;                               // storages in chunks
   std::map<std::string, Result<SourcePtr>, std::less<>> files_;  // by the path in the places; errors as they were
   std::optional<Code> lost_;                                     // the reason why the tensor or object lacks a file
 };

@@ -180,7 +180,7 @@ class ModelReader {
     else
       warnings_.refuse(contents.error().code, "tensor {}: {}", quoted(path_), contents.error().message);
     if (contents && dataset->layout.storage == Storage::chunked && have_checksums(dataset->filters))
-      model_.checked_tensors.edit().push_back(model_.tensors.size());
+      checked_.tensors.push_back(model_.tensors.size());
     model_.tensors.push_back(tensor);
     add_attributes(attributes);
     return {};
@@ -339,7 +339,9 @@ class ModelReader {
     model_.format = "hdf5";
     model_.version = std::to_string(file.version);
     std::move(warnings_).move_to(model_);
-    model_.parts.push_back({container_.name, Later<SourcePtr>::of(container_.bytes)});
+    const auto bytes = Later<SourcePtr>::of(container_.bytes);
+    model_.parts.push_back({container_.name, bytes});
+    if (!checked_.tensors.empty()) model_.checks.edit().push_back({container_.name, bytes, std::move(checked_)});
   }
 
   const Container& container_;
@@ -354,6 +356,7 @@ class ModelReader {
   uint64_t made_ = 0;                     // bytes of datasets that are decoded or filled
   std::map<uint64_t, uint64_t> indexes_;  // of chunks: the dataset of each address
   uint64_t group_count_ = 0;
+  CheckedTensors checked_;
   Map attributes_, links_;
   List lambda_layers_;
   CodeList code_;

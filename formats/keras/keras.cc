@@ -131,7 +131,11 @@ void add_weights(Model& model, Model file, std::string_view name, Map& weights, 
   constexpr std::string_view kFolder = "metadata/";
   const size_t before = model.tensors.size();
   model.tensors.append(file.tensors);
-  for (const size_t place : *file.checked_tensors) model.checked_tensors.edit().push_back(before + place);
+  for (FileCheck& check : file.checks.edit()) {
+    if (auto* const checked = std::get_if<CheckedTensors>(&check.expected))
+      for (size_t& place : checked->tensors) place += before;
+    model.checks.edit().push_back(std::move(check));
+  }
   for (const auto& [place, texts] : *file.strings) model.strings.edit().emplace(before + place, texts);
   model.string_pool.splice(model.string_pool.end(), file.string_pool);
   for (Document& document : file.documents) {

@@ -119,8 +119,12 @@ class ImageFiles {
 
 }  // namespace
 
-void add_packed(std::vector<Part>& packed, const Descriptor& layer, const SourcePtr& bytes) {
-  if (layer.digest) packed.push_back({layer.digest_text, Later<SourcePtr>::of(bytes), layer.digest});
+void add_packed(std::vector<FileCheck>& packed, const Descriptor& layer, const SourcePtr& bytes) {
+  if (layer.digest)
+    packed.push_back({.subject = layer.digest_text,
+                      .bytes = Later<SourcePtr>::of(bytes),
+                      .expected = FileChecksums(*layer.digest),
+                      .of = FileCheck::Of::layer});
 }
 
 Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kitfile, const OpenBlob& open,
@@ -130,7 +134,7 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
   std::map<std::string, int> uses;
   codec::DecodeChargePtr charge;  // of the last compressed layer: all charge the same budget
   std::map<std::string, Later<SourcePtr>> unverified;
-  std::vector<Part> packed;
+  std::vector<FileCheck> packed;
   for (const Descriptor& layer : manifest.layers) {
     const LayerForm form = form_of(layer);
     std::string path = path_of(layer, form, paths, *container.budget);
@@ -164,7 +168,8 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
     }
     TRY_VOID(builder.charge_member(path));
     // The last layer wins if two have the same path.
-    unverified.insert_or_assign(builder.add_file(path, bytes->verified, {}, layer.digest), bytes->unverified);
+    const FileChecksums checksums = layer.digest ? FileChecksums(*layer.digest) : FileChecksums();
+    unverified.insert_or_assign(builder.add_file(path, bytes->verified, checksums), bytes->unverified);
   }
   archive::Archive files = std::move(builder).finish();
   files.charge = charge;

@@ -21,11 +21,11 @@ using OpenBlob = std::function<Result<LayerBytes>(const Descriptor& blob, const 
 struct ArtifactFiles {
   archive::Archive archive;
   std::map<std::string, Later<SourcePtr>> unverified = {};  ///< the unverified bytes of layers by their file's path
-  std::vector<Part> packed = {};                            ///< see Model::packed
+  std::vector<FileCheck> packed = {};                       ///< see FileCheck::Of::layer
 };
 
 /// Adds a layer whose bytes are not a file of the artifact.
-void add_packed(std::vector<Part>& packed, const Descriptor& layer, const SourcePtr& bytes);
+void add_packed(std::vector<FileCheck>& packed, const Descriptor& layer, const SourcePtr& bytes);
 
 /// The files of an artifact: a layer is a file, a tar a directory. Layers that cannot be opened are named by warnings.
 /// Fails as reading a tar does. `kitfile` is KitOps' configuration, or null.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -115,7 +116,7 @@ Result<std::optional<Map>> read_config(const Manifest& manifest, const OpenBlob&
 std::set<std::string> layers_in(const archive::Archive& files) {
   std::set<std::string> layers;
   for (const Part& part : files.parts)
-    if (part.digest) layers.insert(part.path);
+    if (part.checksums.get<Digest>() != nullptr) layers.insert(part.path);
   return layers;
 }
 
@@ -135,7 +136,9 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   if (!model) return archive::model_of(std::move(files), container, "oci");
   for (Part& part : model->parts) {
     const Part* const whole = files.find(part.path);
-    if (whole != nullptr && !part.digest && part.source.peek() == whole->source.peek()) part.digest = whole->digest;
+    const Digest* const digest = whole == nullptr ? nullptr : whole->checksums.get<Digest>();
+    const bool has_one = part.checksums.get<Digest>() != nullptr;
+    if (digest != nullptr && !has_one && part.source.peek() == whole->source.peek()) part.checksums.set(*digest);
   }
   std::move(files.warnings).move_to(*model);
   return std::move(*model);
@@ -158,9 +161,9 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
     files = TRY(files_of_artifact(manifest, fields, open, container));
   }
   files.archive.warnings.append(warnings, "");
-  std::vector<Part> packed = std::move(files.packed);
+  std::vector<FileCheck> packed = std::move(files.packed);
   Model model = TRY(model_in(std::move(files), container));
-  if (!packed.empty()) model.packed.edit() = std::move(packed);
+  if (!packed.empty()) std::ranges::move(packed, std::back_inserter(model.checks.edit()));
   add_common(model.common, manifest, fields);
   describe_signature(model, *container.budget);
   flat::add_facts(model.metadata, "oci", facts_of(manifest, fields));

@@ -127,7 +127,7 @@ class PackageOpener {
   Result<void> open() {
     const auto problems = TRY(find_blobs());
     const std::string own = name_layers(layers_, package_.warnings);
-    package_.parts.push_back({own, Later<SourcePtr>::of(package_.container.bytes), package_.digest});
+    package_.parts.push_back({own, Later<SourcePtr>::of(package_.container.bytes), FileChecksums(package_.digest)});
     package_.stored_bytes = package_.container.bytes->size();
     size_t problem = 0;
     for (Item& item : package_.items) {
@@ -173,7 +173,7 @@ class PackageOpener {
 
   void add_part(Item& item) {
     item.part = package_.parts.size();
-    package_.parts.push_back({item.layer.path, item.blob->bytes, item.layer.descriptor.digest});
+    package_.parts.push_back({item.layer.path, item.blob->bytes, FileChecksums(*item.layer.descriptor.digest)});
     const auto bytes = item.blob->bytes.peek();
     if (!bytes || !counted_.insert(bytes->get()).second) return;
     // Claimed sizes are unchecked; a file system counts no further than this.

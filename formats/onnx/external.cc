@@ -94,7 +94,7 @@ void ExternalFiles::finish(Model& model, Warnings& warnings) const {
       if (file.is_disputed)
         warnings.add("external data {}: its tensors have different checksums of it: not compared", quoted(path));
       else if (file.sha1)
-        model.named_blobs.edit().push_back({.file = model.parts.back(), .sha1 = file.sha1});
+        model.checks.edit().push_back({path, Later<SourcePtr>::of(file.bytes), FileChecksums(*file.sha1)});
     }
   }
 }

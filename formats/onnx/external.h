@@ -35,7 +35,7 @@ class ExternalFiles {
   /// Code::resource.
   Result<std::optional<Slice>> bytes(const ExternalPlace& place, std::optional<uint64_t> size);
 
-  /// Adds the files to the parts of the model, their checksums to its named_blobs, and those that cannot be opened to
+  /// Adds the files to the parts of the model, their checksums to its checks, and those that cannot be opened to
   /// the warnings.
   void finish(Model& model, Warnings& warnings) const;
 

@@ -150,7 +150,7 @@ class ModelAssembly {
     for (const Shard* const shard : order_) {
       if (shard->bytes == nullptr) continue;
       Part part{shard->name, Later<SourcePtr>::of(shard->bytes)};
-      part.md5 = shard->md5;
+      if (shard->md5) part.checksums.set(*shard->md5);
       model_.parts.push_back(std::move(part));
     }
     std::move(warnings_).move_to(model_);

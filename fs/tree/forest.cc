@@ -162,7 +162,8 @@ std::optional<Digest> Forest::digest(Ino ino, const SourcePtr& source) const {
     return digest == model.digests->end() ? std::nullopt : std::optional(digest->second);
   }
   for (const Part& part : model.parts)
-    if (part.digest && part.source.peek() == source) return part.digest;
+    if (const auto* const digest = part.checksums.get<Digest>(); digest != nullptr && part.source.peek() == source)
+      return *digest;
   return std::nullopt;
 }
 

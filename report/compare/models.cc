@@ -21,7 +21,7 @@ FileState state_of(const Item& item) {
   FileState out;
   out.is_model = item.model != nullptr;
   if (!item.file) return out;
-  out.digest = item.file->digest;
+  if (const auto* const digest = item.file->checksums.get<Digest>()) out.digest = *digest;
   out.link_target = item.file->link_target;
   if (const auto bytes = item.file->source.get()) out.size = (*bytes)->size();
   return out;
@@ -132,7 +132,8 @@ class ContentsComparer {
 
   tl::expected<bool, SideError> are_equal_files(const Part& a, const Part& b, bool is_link) const {
     if (is_link) return a.link_target == b.link_target;
-    if (a.digest && b.digest) return *a.digest == *b.digest;
+    const auto *const digest_a = a.checksums.get<Digest>(), *const digest_b = b.checksums.get<Digest>();
+    if (digest_a != nullptr && digest_b != nullptr) return *digest_a == *digest_b;
     const auto bytes_a = a.source.get();
     if (!bytes_a) return tl::unexpected(SideError{Side::a, bytes_a.error()});
     const auto bytes_b = b.source.get();

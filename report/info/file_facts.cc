@@ -41,18 +41,19 @@ std::string unverified_text(const Subject& subject) {
   const auto has_weights = [&](const std::string& path) {
     return model.has_members || model.parts.size() == 1 || std::ranges::find(weights, path) != weights.end();
   };
-  for (const NamedBlob& blob : *model.named_blobs)
-    if (has_weights(blob.file.path))
-      return fmt::format(kLater, blob.stated_in.empty()         ? "in the model"
-                                 : blob.stated_in == "its name" ? "in the name"
-                                                                : "beside the file");
+  for (const FileCheck& check : *model.checks)
+    if (check.is_stated_outside() && has_weights(check.subject))
+      return fmt::format(kLater, check.stated_in.empty()         ? "in the model"
+                                 : check.stated_in == "its name" ? "in the name"
+                                                                 : "beside the file");
   const auto has_any = [&](const auto& is_known) {
     return std::ranges::any_of(model.parts, [&](const Part& part) { return has_weights(part.path) && is_known(part); });
   };
-  if (has_any([](const Part& part) { return part.digest.has_value(); })) return fmt::format(kLater, "in the manifest");
+  if (has_any([](const Part& part) { return part.checksums.get<Digest>() != nullptr; }))
+    return fmt::format(kLater, "in the manifest");
   if (model.parts.empty() || (model.parts.size() > 1 && model.has_members)) return "";
-  if (has_any([](const Part& part) { return part.crc32 || part.md5; }) || !model.checked_files->empty() ||
-      !model.checked_tensors->empty())
+  if (has_any([](const Part& part) { return !part.checksums.empty(); }) || has_check<RangeChecksums>(*model.checks) ||
+      has_check<CheckedTensors>(*model.checks))
     return "; checksums in the file: not compared yet";
   return "; not verified (no digest known)";
 }

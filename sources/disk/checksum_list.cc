@@ -106,9 +106,9 @@ bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789ab
 }  // namespace
 
 std::optional<FileDigest> file_digest_of_hex(std::string_view hex) {
-  if (const auto sha256 = digest_of_hex(hex)) return FileDigest{.sha256 = sha256};
-  if (const auto sha1 = sha1_of_hex(hex)) return FileDigest{.sha1 = sha1};
-  if (const auto md5 = md5_of_hex(hex)) return FileDigest{.md5 = md5};
+  if (const auto sha256 = digest_of_hex(hex)) return FileDigest{*sha256};
+  if (const auto sha1 = sha1_of_hex(hex)) return FileDigest{*sha1};
+  if (const auto md5 = md5_of_hex(hex)) return FileDigest{*md5};
   constexpr size_t kDigitsOf384 = 96, kDigitsOf512 = 128;
   if ((hex.size() == kDigitsOf384 || hex.size() == kDigitsOf512) && is_hex(hex)) return FileDigest();
   return std::nullopt;

@@ -7,18 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/digest.h"
+#include "formats/model.h"
 
 namespace weightfs {
 
-/// The digest of a file, of one kind. Empty if that is not supported: SHA-384, SHA-512, BLAKE2.
+/// The digest of a file. Empty if its kind is not supported: SHA-384, SHA-512, BLAKE2.
 struct FileDigest {
-  std::optional<Digest> sha256 = {};
-  std::optional<Sha1> sha1 = {};
-  std::optional<Md5> md5 = {};
-  std::optional<Sha1> git_id = {};  ///< its Git object id
+  std::optional<Checksum> sum = {};
 
-  bool is_supported() const { return sha256 || sha1 || md5 || git_id; }
+  bool is_supported() const { return sum.has_value(); }
+  bool is_sha256() const { return sum && std::holds_alternative<Digest>(*sum); }
 };
 
 /// The digest that hex digits of either case give: by their number SHA-256, SHA-1, MD5, or one that is not supported.

@@ -24,7 +24,7 @@ constexpr uint64_t kMaxValues = 100'000;  // in a note
 
 std::optional<FileDigest> sha256_of_hex(std::string_view hex) {
   const auto digest = digest_of_hex(hex);
-  return digest ? std::optional(FileDigest{.sha256 = digest}) : std::nullopt;
+  return digest ? std::optional(FileDigest{*digest}) : std::nullopt;
 }
 
 bool has_snapshots(std::string_view blobs) {
@@ -46,7 +46,7 @@ std::optional<FileDigest> digest_in_path(std::string_view path, Reached reached)
   }
   if (above == "blobs" && reached == Reached::by_link && !has_snapshots(directory)) return std::nullopt;
   if (above == "blobs")
-    if (const auto git_id = sha1_of_hex(name)) return FileDigest{.git_id = git_id};
+    if (const auto git_id = sha1_of_hex(name)) return FileDigest{GitId{*git_id}};
   if (above == "blobs" || above == "sha256") return sha256_of_hex(name);
   const bool is_lfs =
       name.size() > 4 && above == name.substr(2, 2) && last_component(parent_of(directory)) == name.substr(0, 2);
@@ -132,7 +132,7 @@ std::optional<FileDigest> digest_in_name(const Location& file) {
   if (auto found = digest_in_path(file.path(), Reached::by_name)) return found;
   if (!link_text(file)) return std::nullopt;
   if (const auto blob = blob_of_link(file)) {
-    if (const auto git_id = sha1_of_hex(*blob)) return FileDigest{.git_id = git_id};
+    if (const auto git_id = sha1_of_hex(*blob)) return FileDigest{GitId{*git_id}};
     return sha256_of_hex(*blob);
   }
   std::error_code error;
@@ -173,9 +173,12 @@ std::optional<StatedDigest> downloaded_digest(const Downloads& downloads, const 
   const std::string_view etag = without_quotes(take_line(rest));
   const auto time = parse_number<double>(take_line(rest));
   StatedDigest stated{.digest = {}, .stated_in = printable(downloads.prefix.empty() ? note.name : note.path())};
-  stated.digest.sha256 = digest_of_hex(etag);
-  stated.digest.git_id = sha1_of_hex(etag);
-  if (!stated.digest.sha256 && !stated.digest.git_id) return std::nullopt;
+  if (const auto sha256 = digest_of_hex(etag))
+    stated.digest.sum = *sha256;
+  else if (const auto git_id = sha1_of_hex(etag))
+    stated.digest.sum = GitId{*git_id};
+  else
+    return std::nullopt;
   const auto status = file.examine();
   stated.is_modified = time && status && static_cast<double>(modified(*status)) / 1e9 - 1 > *time;
   return stated;

@@ -18,8 +18,8 @@ namespace weightfs {
 /// The digest of a file, and where it is stated.
 struct StatedDigest {
   FileDigest digest;
-  std::string stated_in;     ///< see NamedBlob
-  bool is_modified = false;  ///< see NamedBlob
+  std::string stated_in;     ///< see FileCheck
+  bool is_modified = false;  ///< see FileCheck
 };
 
 /// The digest in the name of a file in a store of blobs: of Ollama (`sha256-HEX`), of huggingface_hub, Docker and OCI

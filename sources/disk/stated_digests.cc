@@ -145,7 +145,7 @@ struct StatedDigests::Lists {
  private:
   void keep(const std::string& path, FileDigest digest, const std::string& list) {
     StatedDigest& known = by_path[path];
-    if (!known.digest.is_supported() || (digest.sha256 && !known.digest.sha256))
+    if (!known.digest.is_supported() || (digest.is_sha256() && !known.digest.is_sha256()))
       known = {std::move(digest), printable(list)};
   }
 };
@@ -250,7 +250,7 @@ std::optional<StatedDigest> find_note(const Location& top, const std::string& pa
     }
     const auto digest = digest_noted_by_manager(**bytes, name_in(path), static_cast<uint64_t>(status->st_size));
     if (!digest) warn(warnings, fmt::format("{}: {}; not compared with it", quoted(note), digest.error().message));
-    if (digest && *digest) return StatedDigest{FileDigest{.sha256 = *digest}, printable(note)};
+    if (digest && *digest) return StatedDigest{FileDigest{**digest}, printable(note)};
   }
   return std::nullopt;
 }
@@ -338,28 +338,27 @@ std::optional<StatedDigest> StatedDigests::find(const std::string& path, Budget*
 
 namespace {
 
-void add_named_blob(Model& model, const StatedDigests& stated, Part file) {
-  auto found = stated.find(file.path, model.budget.get(), model.warnings);
-  if (!found) return;
-  file.digest = found->digest.sha256;
-  file.md5 = found->digest.md5;
-  model.named_blobs.edit().push_back({.file = std::move(file),
-                                      .git_id = found->digest.git_id,
-                                      .sha1 = found->digest.sha1,
-                                      .stated_in = std::move(found->stated_in),
-                                      .is_modified = found->is_modified});
+void add_check(Model& model, const StatedDigests& stated, const std::string& path, const Later<SourcePtr>& bytes) {
+  auto found = stated.find(path, model.budget.get(), model.warnings);
+  if (!found || !found->digest.is_supported()) return;
+  model.checks.edit().push_back({.subject = path,
+                                 .bytes = bytes,
+                                 .expected = FileChecksums(*found->digest.sum),
+                                 .is_modified = found->is_modified,
+                                 .stated_in = std::move(found->stated_in)});
 }
 
 }  // namespace
 
-void add_named_blobs(Model& model, const StatedDigests& stated) {
+void add_stated_checks(Model& model, const StatedDigests& stated) {
   for (const Part& part : model.parts)
-    if (part.link_target.empty() && !part.digest) add_named_blob(model, stated, part);
+    if (part.link_target.empty() && part.checksums.get<Digest>() == nullptr)
+      add_check(model, stated, part.path, part.source);
 }
 
-void add_named_blobs(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes) {
-  if (model.has_members) return add_named_blob(model, stated, {name, Later<SourcePtr>::of(bytes)});
-  add_named_blobs(model, stated);
+void add_stated_checks(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes) {
+  if (model.has_members) return add_check(model, stated, name, Later<SourcePtr>::of(bytes));
+  add_stated_checks(model, stated);
 }
 
 }  // namespace weightfs

@@ -44,12 +44,12 @@ class StatedDigests {
   Later<std::vector<Downloads>> downloads_;
 };
 
-/// Adds the files of a model to Model::named_blobs whose digests are stated, unless the model itself has their digests.
-/// The paths of its parts are below the directory of `stated`.
-void add_named_blobs(Model& model, const StatedDigests& stated);
+/// Adds a check for each file of a model whose digest is stated, unless the model itself has its SHA-256. The paths of
+/// its parts are below the directory of `stated`.
+void add_stated_checks(Model& model, const StatedDigests& stated);
 
 /// Adds those of a model that was read from one file: of the file `name`, or of the parts of the model, which are
 /// beside it.
-void add_named_blobs(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes);
+void add_stated_checks(Model& model, const StatedDigests& stated, const std::string& name, const SourcePtr& bytes);
 
 }  // namespace weightfs

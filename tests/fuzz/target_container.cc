@@ -31,7 +31,8 @@ void check_digest(const std::string& name, const Source& bytes, const Digest& di
 // The blobs of a manifest, and the tensors that are one each.
 void check_digests(const Model& model) {
   for (const Part& part : model.parts)
-    if (const auto bytes = part.source.get(); bytes && part.digest) check_digest(part.path, **bytes, *part.digest);
+    if (const auto* const digest = part.checksums.get<Digest>())
+      if (const auto bytes = part.source.get()) check_digest(part.path, **bytes, *digest);
   for (const auto& [place, digest] : *model.digests)
     check_digest(std::string(model.tensors[place].name), model.tensors[place].source, digest);
 }

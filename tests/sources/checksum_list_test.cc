@@ -14,11 +14,7 @@ const std::string kMd5(32, 'c');
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> out;
   for (const ListedDigest& line : parse_checksum_list(text)) {
-    const FileDigest& digest = line.digest;
-    out.push_back(line.path + "=" +
-                  (digest.sha256 ? digest.sha256->hex()
-                   : digest.sha1 ? digest.sha1->hex()
-                                 : digest.md5->hex()));
+    out.push_back(line.path + "=" + hex_of(line.digest.sum.value()));
   }
   return out;
 }

@@ -192,14 +192,16 @@ Result<void> BundleReader::add_checksum(const BundleEntry& entry, const SourcePt
   const size_t tensor = out_.tensors.size();
   if (!entry.crc32c || tensor >= RangeChecksum::kNoTensor) return {};
   TRY_VOID(container_.budget->charge(Cost::kept, 2 * sizeof(RangeChecksum)));
-  auto& files = out_.checked_files.edit();
-  const auto [known, is_new] = checked_by_shard_.try_emplace(entry.shard, files.size());
-  if (is_new) files.push_back({.name = shard_name(entry.shard), .bytes = file, .order = byte_order()});
-  files[known->second].ranges.push_back({.offset = static_cast<uint64_t>(entry.offset),
-                                         .size = static_cast<uint64_t>(entry.size),
-                                         .lengths = lengths,
-                                         .crc32c = *entry.crc32c,
-                                         .tensor = static_cast<uint32_t>(tensor)});
+  std::vector<FileCheck>& checks = out_.checks.edit();
+  const auto [known, is_new] = checked_by_shard_.try_emplace(entry.shard, checks.size());
+  if (is_new)
+    checks.push_back({shard_name(entry.shard), Later<SourcePtr>::of(file), RangeChecksums{.order = byte_order()}});
+  auto& ranges = std::get<RangeChecksums>(checks[known->second].expected).ranges;
+  ranges.push_back({.offset = static_cast<uint64_t>(entry.offset),
+                    .size = static_cast<uint64_t>(entry.size),
+                    .lengths = lengths,
+                    .crc32c = *entry.crc32c,
+                    .tensor = static_cast<uint32_t>(tensor)});
   return {};
 }
 

@@ -65,7 +65,7 @@ class BundleReader {
   std::map<std::string, BundleEntry, std::less<>> slices_;  // by their keys
   std::map<int32_t, Result<SourcePtr>> files_by_shard_;     // errors as they were
   std::optional<Code> lost_;                                // the reason why the tensor lacks a file
-  std::map<int32_t, size_t> checked_by_shard_;              // their places in Model::checked_files
+  std::map<int32_t, size_t> checked_by_shard_;              // their places in Model::checks
 };
 
 }  // namespace weightfs::tensorflow

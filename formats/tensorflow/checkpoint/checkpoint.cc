@@ -115,8 +115,8 @@ Result<CheckpointFacts> read_checkpoint(const Container& container, const Checkp
     facts.version = "V1";
     // It may have values, too.
     if (handle.size <= kMaxVerifiedFirst) TRY_VOID(table.check(handle));
-    CheckedFile blocks = TRY(table.checked_blocks(container.name));
-    out.checked_files.edit().push_back(std::move(blocks));
+    FileCheck blocks = TRY(table.checked_blocks(container.name));
+    out.checks.edit().push_back(std::move(blocks));
     TRY_VOID(read_checkpoint_v1(container, std::move(table), first, out, warnings));
   } else {
     facts.version = "V2";

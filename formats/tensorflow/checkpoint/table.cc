@@ -173,13 +173,13 @@ Result<void> Table::check(const BlockHandle& handle) const {
   return TRY(crc32c_of(block, RangeSum())) == unmasked_crc32c(stored) ? Result<void>() : differs(handle);
 }
 
-Result<CheckedFile> Table::checked_blocks(std::string name) const {
-  CheckedFile file{.name = std::move(name), .bytes = file_, .is_table = true};
+Result<FileCheck> Table::checked_blocks(std::string name) const {
+  RangeChecksums stored{.is_table = true};
   TRY_VOID(budget_->charge(Cost::kept, sizeof(RangeChecksum) * blocks_.size()));
-  file.ranges.reserve(blocks_.size());
+  stored.ranges.reserve(blocks_.size());
   for (const Block& block : blocks_)
-    file.ranges.push_back({.offset = block.handle.offset, .size = block.handle.size + 1});  // and its compression
-  return file;
+    stored.ranges.push_back({.offset = block.handle.offset, .size = block.handle.size + 1});  // and its compression
+  return FileCheck{std::move(name), Later<SourcePtr>::of(file_), std::move(stored)};
 }
 
 Result<SourcePtr> Table::bytes(const BlockHandle& handle) const {

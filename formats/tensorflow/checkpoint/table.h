@@ -73,7 +73,7 @@ class Table {
   Result<void> check(const BlockHandle& handle) const;
 
   /// The data blocks with their checksums. Fails as the budget does.
-  Result<CheckedFile> checked_blocks(std::string name) const;
+  Result<FileCheck> checked_blocks(std::string name) const;
 
   /// The bytes of a block for one whose values are large: in place, not verified, or decoded when they are read.
   Result<SourcePtr> bytes(const BlockHandle& handle) const;

@@ -116,7 +116,7 @@ const std::vector<std::string>& listing_of_all_methods() {
 TEST(Zip, ReadsMembersOfEveryMethod) {
   const Archive archive = members(of_all_methods().build());
   EXPECT_EQ(listing(archive), listing_of_all_methods());
-  EXPECT_EQ(archive.parts[0].crc32, crc32(0, std::as_bytes(std::span("as it is", 8))));
+  EXPECT_EQ(archive.parts[0].checksums.get<Crc32>()->value, crc32(0, std::as_bytes(std::span("as it is", 8))));
   EXPECT_THAT(archive.directories, IsEmpty());
   EXPECT_THAT(warnings(archive), IsEmpty());
 }
@@ -310,10 +310,10 @@ TEST(Zip, ExpectedDigestIsPassedToBlob) {
   Archive archive = members(file);
   for (Part& part : archive.parts) {
     expect_digest(part);  // has none yet
-    part.digest = sha256(part.path == "a" ? "bytes" : "whatever");
+    part.checksums.set(sha256(part.path == "a" ? "bytes" : "whatever"));
     expect_digest(part);
   }
-  expect_digest(Part{"no member", Later<SourcePtr>::of(in_memory("")), sha256("x")});
+  expect_digest(Part{"no member", Later<SourcePtr>::of(in_memory("")), FileChecksums(sha256("x"))});
   EXPECT_THAT(listing(archive), ElementsAre("a: bytes", "s: stored"));
   ASSERT_EQ(blobs->recipes.size(), 1u);
   EXPECT_EQ(blobs->recipes[0].digest, sha256("bytes"));

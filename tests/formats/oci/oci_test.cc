@@ -100,7 +100,7 @@ TEST(OciArtifact, CompressedRawLayerIsShownDecompressed) {
         {fmt::format("application/vnd.kitops.modelkit.docs.v1.raw+{}", suffix), bytes, "README.md"}));
     EXPECT_THAT(files_of(model), ElementsAre("README.md"));
     EXPECT_EQ(text_of(*well(model.parts[0].source.get())), text);
-    EXPECT_FALSE(model.parts[0].digest) << "that of the layer is of other bytes";
+    EXPECT_TRUE(model.parts[0].checksums.empty()) << "that of the layer is of other bytes";
     EXPECT_THAT(model.warnings, IsEmpty());
   }
 }
@@ -129,7 +129,10 @@ TEST(OciArtifact, FilesHaveTheDigestsOfTheirLayers) {
           .layer({"application/vnd.cncf.model.code.v1.tar", tars::TarBuilder().file("a.py", "").build(), "src"}));
   EXPECT_EQ(model.tensors.size(), 1U);
   std::map<std::string, std::string> digests;
-  for (const Part& part : model.parts) digests[part.path] = part.digest ? part.digest->hex() : "";
+  for (const Part& part : model.parts) {
+    const Digest* const digest = part.checksums.get<Digest>();
+    digests[part.path] = digest != nullptr ? digest->hex() : "";
+  }
   EXPECT_THAT(digests,
               ElementsAre(testing::Pair("d/a.txt", sha256("text").hex()),
                           testing::Pair("m.safetensors", sha256(weights).hex()), testing::Pair("src/a.py", "")));

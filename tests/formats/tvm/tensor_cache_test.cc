@@ -184,12 +184,12 @@ TEST(TensorCache, PartsHaveChecksumsOfShards) {
     return read_well(cache_index({cache_shard("0.bin", 8, kTwo, md5)}), {{"0.bin", "12345678"}});
   };
   const Model model = model_with('"' + sum + '"');
-  ASSERT_TRUE(model.parts.at(1).md5);
-  EXPECT_EQ(model.parts[1].md5->hex(), sum);
+  ASSERT_TRUE(model.parts.at(1).checksums.get<Md5>());
+  EXPECT_EQ(model.parts[1].checksums.get<Md5>()->hex(), sum);
   EXPECT_THAT(model.warnings, IsEmpty());
   for (const char* bad : {"\"\"", "7", "\"15e988\"", "null"}) {
     const Model without = model_with(bad);
-    EXPECT_FALSE(without.parts.at(1).md5);
+    EXPECT_TRUE(without.parts.at(1).checksums.empty());
     EXPECT_THAT(without.warnings, ElementsAre("shard \"0.bin\": its md5sum is not an MD5"));
   }
 }

@@ -62,14 +62,14 @@ TEST(CompareContents, BytesAreReadOnlyIfSizeAndDigestsDoNotDecide) {
   const auto large = std::make_shared<CountedSource>("a", 1 << 20);
   const auto larger = std::make_shared<CountedSource>("a", (1 << 20) + 1);
   Part digest_a = part("digest", large);
-  digest_a.digest = sha256("a");
+  digest_a.checksums.set(sha256("a"));
   Part digest_b = part("digest", larger);
-  digest_b.digest = sha256("a");
+  digest_b.checksums.set(sha256("a"));
   const auto short_one = std::make_shared<CountedSource>("a", 10);
   EXPECT_THAT(lines(archive({digest_a, part("same", large), part("size", short_one)}),
                     archive({digest_b, part("same", large), part("size", larger)})),
               ElementsAre("file size", "2 equal"));
-  digest_b.digest = sha256("b");
+  digest_b.checksums.set(sha256("b"));
   EXPECT_THAT(lines(archive({digest_a}), archive({digest_b})), ElementsAre("file digest", "0 equal"));
   EXPECT_EQ(large->bytes_read + larger->bytes_read + short_one->bytes_read, 0U);
 }
