@@ -43,6 +43,18 @@ struct Document {
   Later<SourcePtr> source;  ///< the rendered text
 };
 
+/// What some tensors have besides their bytes, by their index.
+struct PerTensor {
+  std::map<size_t, AffineNumbers> affine_numbers;  ///< of quantised tensors
+  std::map<size_t, PackedWeight> packed_weights;   ///< of a graph
+  std::map<size_t, Digest> digests;                ///< if known without reading
+  /// The elements of tensors of type string, in C order, UTF-8.
+  std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>> strings;
+  /// The whole .npy files of arrays of NumPy that have a type without a row of DType: as stored, or made of what a
+  /// pickle has.
+  std::map<size_t, Slice> npy_files;
+};
+
 struct Model;
 class Folder;
 using ModelPtr = std::shared_ptr<const Model>;
@@ -79,34 +91,26 @@ struct Model {
   /// Adds the facts about the container to a copy of its metadata. They are made when they are shown, because a
   /// directory of ten thousand models would keep them. Null if the metadata has them.
   std::function<void(Map& metadata)> add_facts;
-  TensorList tensors;                  ///< in container order
-  std::vector<Part> parts;             ///< the files of the container
-  std::vector<Document> documents;     ///< rendered on first read
-  std::vector<std::string> warnings;   ///< problems, one line each
-  Rare<Lacks> lacks;                   ///< what of these makes the model incomplete; see completeness_of()
-  std::list<std::string> string_pool;  ///< owns strings that stored_dtype and scope refer to
-  BudgetPtr budget;                    ///< of the outermost container; renderings are charged to it. May be null.
+  TensorList tensors;                   ///< in container order
+  Rare<PerTensor> per_tensor;           ///< what some of them have besides their bytes
+  std::vector<Part> parts;              ///< the files of the container
+  Rare<std::vector<FileCheck>> checks;  ///< what bytes can be compared with besides the checksums of the parts
+  std::vector<Document> documents;      ///< rendered on first read
+  std::vector<std::string> warnings;    ///< problems, one line each
+  Rare<Lacks> lacks;                    ///< what of these makes the model incomplete; see completeness_of()
+  std::list<std::string> string_pool;   ///< owns strings that stored_dtype and scope refer to
+  BudgetPtr budget;                     ///< of the outermost container; renderings are charged to it. May be null.
 
   std::shared_ptr<const Folder> beside;  ///< the files next to the container, for its summary; may be null
   Rare<ChosenFiles> chosen;              ///< set if a directory is the model
+  /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
+  std::shared_ptr<const GgufKeys> gguf_keys;
 
   // Only for containers of files.
   bool has_members = false;  ///< the parts are members of an archive; else the first one is the container's own file
   /// Directories with an entry of their own, even if empty; spelled as in parts.
   Rare<std::vector<std::string>> directories;
   std::optional<uint64_t> stored_bytes;  ///< size of the container in storage; else the sum of its parts
-  Rare<std::map<size_t, AffineNumbers>> affine_numbers;  ///< of quantised tensors (by their index)
-  Rare<std::map<size_t, PackedWeight>> packed_weights;   ///< of a graph (by the index of the tensor)
-  Rare<std::map<size_t, Digest>> digests;                ///< of tensors (by their index), if known without reading
-  /// The elements of tensors of type string (by their index), in C order, UTF-8.
-  Rare<std::map<size_t, Later<std::shared_ptr<const std::vector<std::string>>>>> strings;
-  /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
-  std::shared_ptr<const GgufKeys> gguf_keys;
-  /// The whole .npy files of arrays of NumPy that have a type without a row of DType (by their index): as stored, or
-  /// made of what a pickle has.
-  Rare<std::map<size_t, Slice>> npy_files;
-  /// What its bytes can be compared with besides the checksums of the parts.
-  Rare<std::vector<FileCheck>> checks;
   /// Finds the parts of `itself` that are containers; null if there cannot be any.
   std::function<Result<std::vector<Nested>>(const ModelPtr& itself)> nested;
 

@@ -179,9 +179,10 @@ class TensorAdder {
     };
     const auto read = [file = tensor.source.whole(), budget = budget_] { return read_strings(file, *budget); };
     const Later<Strings> strings = strings_.try_emplace(part, Later<Strings>(read)).first->second;
-    model_.strings.edit().emplace(model_.tensors.size(), Later<Strings>([=, shape = tensor.shape]() -> Result<Strings> {
-                                    return with_shape(TRY(strings.get().map_error(about)), shape).map_error(about);
-                                  }));
+    model_.per_tensor.edit().strings.emplace(
+        model_.tensors.size(), Later<Strings>([=, shape = tensor.shape]() -> Result<Strings> {
+          return with_shape(TRY(strings.get().map_error(about)), shape).map_error(about);
+        }));
   }
 
   Result<Slice> source_of(const Entry& entry, Tensor& tensor) {
@@ -198,7 +199,8 @@ class TensorAdder {
                      fmt::format("file {} is not in the carton, and its size cannot be computed from dtype and shape",
                                  quoted(path)));
     const auto digest = manifest_.digests.find(part->path);
-    if (digest != manifest_.digests.end()) model_.digests.edit().emplace(model_.tensors.size(), digest->second);
+    if (digest != manifest_.digests.end())
+      model_.per_tensor.edit().digests.emplace(model_.tensors.size(), digest->second);
     if (!there) return slice(lazy(*wanted, part->source), 0, *wanted);
     const uint64_t size = (*there)->size();
     if (tensor.dtype->block_bytes > 0 && wanted != size) {

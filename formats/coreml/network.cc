@@ -189,7 +189,7 @@ Result<void> NetworkReader::add(Message message, std::string name, const Result<
     shown.append("name", tensor.name);
     const Map quantization = TRY(quantization_of(weights, std::min(kMaxScales, scales_left_), scanner_));
     if (const auto numbers = numbers_of(quantization, tensor))
-      out_.affine_numbers.edit().emplace(out_.tensors.size(), *numbers);
+      out_.per_tensor.edit().affine_numbers.emplace(out_.tensors.size(), *numbers);
     for (const auto& [key, value] : quantization) {
       if (const auto* const list = std::get_if<List>(&value)) scales_left_ -= std::min(scales_left_, list->size());
       shown.append(key, value);

@@ -73,9 +73,11 @@ class Joiner {
       if (prefix.empty() && !names_.insert(name).second) tensor.scope = scope;
       model_.tensors.push_back(tensor);
     }
-    for (const auto& [i, digest] : *read.digests) model_.digests.edit().emplace(first + i, digest);
-    for (const auto& [i, texts] : *read.strings) model_.strings.edit().emplace(first + i, texts);
-    for (const auto& [i, file] : *read.npy_files) model_.npy_files.edit().emplace(first + i, file);
+    for (const auto& [i, digest] : read.per_tensor->digests)
+      model_.per_tensor.edit().digests.emplace(first + i, digest);
+    for (const auto& [i, texts] : read.per_tensor->strings) model_.per_tensor.edit().strings.emplace(first + i, texts);
+    for (const auto& [i, file] : read.per_tensor->npy_files)
+      model_.per_tensor.edit().npy_files.emplace(first + i, file);
     model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
     if (!prefix.empty())
       for (Lacks::LostFile& file : read.lacks.edit().lost)

@@ -195,7 +195,8 @@ class ModelReader {
       GlobalHeap heap(metadata);
       return std::make_shared<const std::vector<std::string>>(TRY(texts_of(heap, type, contents)));
     };
-    model_.strings.edit().emplace(model_.tensors.size(), Later<std::shared_ptr<const std::vector<std::string>>>(read));
+    model_.per_tensor.edit().strings.emplace(model_.tensors.size(),
+                                             Later<std::shared_ptr<const std::vector<std::string>>>(read));
     return {};
   }
 
@@ -315,8 +316,8 @@ class ModelReader {
       TRY_VOID(metadata_.charge(Cost::tensor));
       TensorView tensor = model_.tensors[found->second];
       tensor.name = path;
-      if (const auto texts = model_.strings->find(found->second); texts != model_.strings->end())
-        model_.strings.edit().emplace(model_.tensors.size(), texts->second);
+      if (const auto texts = model_.per_tensor->strings.find(found->second); texts != model_.per_tensor->strings.end())
+        model_.per_tensor.edit().strings.emplace(model_.tensors.size(), texts->second);
       model_.tensors.push_back(tensor);
     }
     links_ = std::move(links);

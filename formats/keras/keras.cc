@@ -136,7 +136,8 @@ void add_weights(Model& model, Model file, std::string_view name, Map& weights, 
       for (size_t& place : checked->tensors) place += before;
     model.checks.edit().push_back(std::move(check));
   }
-  for (const auto& [place, texts] : *file.strings) model.strings.edit().emplace(before + place, texts);
+  for (const auto& [place, texts] : file.per_tensor->strings)
+    model.per_tensor.edit().strings.emplace(before + place, texts);
   model.string_pool.splice(model.string_pool.end(), file.string_pool);
   for (Document& document : file.documents) {
     document.path.insert(kFolder.size(), fmt::format("{}/", percent_escaped(name)));

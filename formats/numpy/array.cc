@@ -187,8 +187,8 @@ Result<void> ArrayAdder::add(std::string_view name, const Header& header, const 
   }
   tensor.source = std::move(*elements);
   if (tensor.dtype == &kUnknownDType)
-    model_.npy_files.edit().emplace(model_.tensors.size(),
-                                    TRY(slice(file.whole(), file.offset(), header.data + header.nbytes)));
+    model_.per_tensor.edit().npy_files.emplace(model_.tensors.size(),
+                                               TRY(slice(file.whole(), file.offset(), header.data + header.nbytes)));
   model_.tensors.push_back(tensor);
   return {};
 }

@@ -233,7 +233,7 @@ Result<void> Tensors::add_bare(const Item& item) {
   } else {
     tensor.dtype = dtype;
   }
-  model_.digests.edit().emplace(model_.tensors.size(), *layer.descriptor.digest);
+  model_.per_tensor.edit().digests.emplace(model_.tensors.size(), *layer.descriptor.digest);
   model_.tensors.push_back(tensor);
   return {};
 }

@@ -290,7 +290,7 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
     warnings_.add("tensor {}: type {} is unknown; shown as bytes", quoted(tensor.name), tensor.stored_dtype);
   if (stored.data_type != kStringType) return {};
   TRY_VOID(container_.budget->charge(Cost::value, 2));  // its entry in the map of strings
-  out_.strings.edit().emplace(
+  out_.per_tensor.edit().strings.emplace(
       out_.tensors.size(), protobuf::strings_of(container_.bytes, stored.message, stored.strings, container_.budget));
   return {};
 }

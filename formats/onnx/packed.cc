@@ -201,7 +201,7 @@ Result<void> PackedWeights::add(Node node, Budget& budget) {
 void PackedWeights::finish(Model& out) {
   if (uses_.empty()) return;
   const Values values(out.tensors, steps_);
-  auto& packed = out.packed_weights.edit();
+  auto& packed = out.per_tensor.edit().packed_weights;
   for (const Use& use : uses_) {
     const Operator& row = kOperators[use.row];
     const auto tensor_of = [&](size_t input) -> std::optional<size_t> {

@@ -64,8 +64,8 @@ Result<void> Tensors::add(const Constant& constant) {
   else
     warnings_.refuse(source.error().code, "tensor {}: {}: refused", quoted(constant.name), source.error().message);
   if (source && tensor.dtype->name == "string")
-    model_->strings.edit().emplace(model_->tensors.size(),
-                                   tflite::later_strings(tensor, budget_, tflite::OffsetsFrom::text));
+    model_->per_tensor.edit().strings.emplace(model_->tensors.size(),
+                                              tflite::later_strings(tensor, budget_, tflite::OffsetsFrom::text));
   model_->tensors.push_back(tensor);
   return {};
 }

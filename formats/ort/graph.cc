@@ -192,7 +192,7 @@ Result<Slice> GraphReader::texts(const Table& stored, const Tensor& tensor) {
   const Texts texts{list.position(), list.size()};
   const uint64_t size = TRY(size_of_lines(buffer_, texts));
   TRY_VOID(container_.budget->charge(Cost::value, 2));  // its entry in the map of strings
-  out_.strings.edit().emplace(out_.tensors.size(), strings_of(container_.bytes, texts, container_.budget));
+  out_.per_tensor.edit().strings.emplace(out_.tensors.size(), strings_of(container_.bytes, texts, container_.budget));
   return slice(string_lines(container_.bytes, texts, size, container_.budget), 0, size);
 }
 

@@ -59,7 +59,7 @@ Result<List> tied(const TensorList& tensors, Charges& charges) {
 
 // `first`: the place of the first tensor in the model.
 void add_npy_files(Model& model, size_t first, const Contents& contents) {
-  for (const auto& [place, file] : contents.npy_files) model.npy_files.edit().emplace(first + place, file);
+  for (const auto& [place, file] : contents.npy_files) model.per_tensor.edit().npy_files.emplace(first + place, file);
 }
 
 // Whether it is getattr(Class, 'NAME'), with a name of capital letters.

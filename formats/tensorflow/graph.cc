@@ -186,8 +186,8 @@ Result<void> GraphReader::values(const StoredTensor& stored, Tensor& tensor) {
   tensor.source = TRY(values_of(stored, *type, shape, scanner_, file_));
   if (!type->is_text()) return {};
   TRY_VOID(scanner_.charge(Cost::value, 2));  // its entry in the map of strings
-  out_.strings.edit().emplace(out_.tensors.size(),
-                              protobuf::strings_of(file_.bytes, stored.message, stored.strings, file_.budget));
+  out_.per_tensor.edit().strings.emplace(
+      out_.tensors.size(), protobuf::strings_of(file_.bytes, stored.message, stored.strings, file_.budget));
   return {};
 }
 

@@ -209,7 +209,7 @@ Result<void> Weights::add_weight(const Map& weight, Group& group) {
   else
     warnings_.refuse(bytes.error().code, "tensor {}: {}: refused", quoted(name), bytes.error().message);
   if (bytes && known->name == "string")
-    model_.strings.edit().emplace(
+    model_.per_tensor.edit().strings.emplace(
         model_.tensors.size(),
         Later<Strings>([source = tensor.source, count = *elements_of(tensor.shape), budget = container_.budget] {
           return read_strings(source, count, *budget);
@@ -217,7 +217,7 @@ Result<void> Weights::add_weight(const Map& weight, Group& group) {
   if (quantization != nullptr) {
     TRY_VOID(add_quantization(tensor, *quantization));
     if (const auto numbers = numbers_of(*quantization, dtype); numbers && !tensor.source.refused())
-      model_.affine_numbers.edit().emplace(model_.tensors.size(), *numbers);
+      model_.per_tensor.edit().affine_numbers.emplace(model_.tensors.size(), *numbers);
   }
   model_.tensors.push_back(tensor);
   return {};

@@ -81,7 +81,7 @@ class TensorAdder {
     if (tensor.dtype->block_bytes > 0) TRY_VOID(check_size(tensor, bytes.size()));
     tensor.source = bytes;
     if (tensor.dtype->name == "string")
-      model_.strings.edit().emplace(model_.tensors.size(), later_strings(tensor, container_.budget));
+      model_.per_tensor.edit().strings.emplace(model_.tensors.size(), later_strings(tensor, container_.budget));
     return {};
   }
 

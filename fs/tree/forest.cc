@@ -146,8 +146,8 @@ Result<std::vector<Xattr>> Forest::xattrs(Ino ino) const {
                                {"user.weightfs.shape", shape_text(tensor.shape)},
                                {"user.weightfs.nbytes", std::to_string(tensor.nbytes())},
                                {"user.weightfs.format", model.format}};
-  const auto digest = model.digests->find(at.node().first);
-  if (digest != model.digests->end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
+  const auto digest = model.per_tensor->digests.find(at.node().first);
+  if (digest != model.per_tensor->digests.end()) xattrs.emplace_back("user.weightfs.sha256", digest->second.hex());
   add_verification(xattrs, tensor.source);
   return xattrs;
 }
@@ -158,8 +158,8 @@ std::optional<Digest> Forest::digest(Ino ino, const SourcePtr& source) const {
   const Model& model = *at->tree().model();
   if (at->node().kind == NodeKind::tensor) {
     if (&at->tree().view() != &views::kTensorsView) return std::nullopt;
-    const auto digest = model.digests->find(at->node().first);
-    return digest == model.digests->end() ? std::nullopt : std::optional(digest->second);
+    const auto digest = model.per_tensor->digests.find(at->node().first);
+    return digest == model.per_tensor->digests.end() ? std::nullopt : std::optional(digest->second);
   }
   for (const Part& part : model.parts)
     if (const auto* const digest = part.checksums.get<Digest>(); digest != nullptr && part.source.peek() == source)

@@ -155,8 +155,8 @@ class TensorIndex final : public Source {
       append(out, t.source.offset());
       out += '}';
     }
-    const auto digest = model().digests->find(i);
-    if (digest != model().digests->end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
+    const auto digest = model().per_tensor->digests.find(i);
+    if (digest != model().per_tensor->digests.end()) out += ", \"sha256\": \"" + digest->second.hex() + '"';
   }
 
   TreePtr tree_;

@@ -233,8 +233,8 @@ bool has_numbers(const TensorView& tensor) {
 
 SourcePtr converted(const Model& model, size_t index, const DType& type, const OverflowsPtr& overflows) {
   const TensorView tensor = model.tensors[index];
-  const auto found = model.affine_numbers->find(index);
-  const AffineNumbers* const affine = found == model.affine_numbers->end() ? nullptr : &found->second;
+  const auto found = model.per_tensor->affine_numbers.find(index);
+  const AffineNumbers* const affine = found == model.per_tensor->affine_numbers.end() ? nullptr : &found->second;
   if (&type == &kFloat32) {
     const SourcePtr values = affine == nullptr ? float32_values(tensor) : affine_values(tensor, *affine);
     const bool may_overflow = affine != nullptr || tensor.dtype->name == "float64";

@@ -98,7 +98,7 @@ bool has_float32_npy(const TensorView& tensor) {
 }
 
 bool has_string_npy(const Model& model, size_t tensor) {
-  return model.strings->contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNpyDimensions;
+  return model.per_tensor->strings.contains(tensor) && model.tensors[tensor].shape.size() <= kMaxNpyDimensions;
 }
 
 Result<SourcePtr> string_npy(ShapeView shape, std::shared_ptr<const std::vector<std::string>> texts) {
@@ -148,22 +148,24 @@ SourcePtr values_of(const Model& model, size_t index) {
 }
 
 bool has_either(const Model& model, size_t tensor) {
-  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor) || model.npy_files->contains(tensor);
+  return has_npy(model.tensors[tensor]) || has_string_npy(model, tensor) ||
+         model.per_tensor->npy_files.contains(tensor);
 }
 
 std::optional<uint64_t> npy_size(const Model& model, size_t tensor) {
-  if (model.strings->contains(tensor)) return std::nullopt;
-  if (const auto file = model.npy_files->find(tensor); file != model.npy_files->end()) return file->second.size();
+  if (model.per_tensor->strings.contains(tensor)) return std::nullopt;
+  if (const auto file = model.per_tensor->npy_files.find(tensor); file != model.per_tensor->npy_files.end())
+    return file->second.size();
   const TensorView& its = model.tensors[tensor];
   return npy_header(its).size() + size_of_values(its);
 }
 
 Result<SourcePtr> open_npy(const Model& model, size_t index) {
-  if (const auto file = model.npy_files->find(index); file != model.npy_files->end())
+  if (const auto file = model.per_tensor->npy_files.find(index); file != model.per_tensor->npy_files.end())
     return std::make_shared<Slice>(file->second);
   const TensorView& tensor = model.tensors[index];
-  const auto texts = model.strings->find(index);
-  if (texts == model.strings->end()) return concat({in_memory(npy_header(tensor)), values_of(model, index)});
+  const auto texts = model.per_tensor->strings.find(index);
+  if (texts == model.per_tensor->strings.end()) return concat({in_memory(npy_header(tensor)), values_of(model, index)});
   // The longest string is searched in each of them, and many tensors may share one list.
   const auto all = TRY(texts->second.get());
   if (model.budget != nullptr) TRY_VOID(model.budget->charge(Cost::step, all->size()));

@@ -199,8 +199,9 @@ std::string key_of(const FileLayout& layout) {
   Sha256 all;
   for (const uint32_t index : layout.tensors) {
     const TensorView tensor = layout.model->tensors[index];
-    const auto digest = layout.model->digests->find(index);
-    const std::string bytes = digest != layout.model->digests->end() ? digest->second.hex() : tensor.source.identity();
+    const auto digest = layout.model->per_tensor->digests.find(index);
+    const std::string bytes =
+        digest != layout.model->per_tensor->digests.end() ? digest->second.hex() : tensor.source.identity();
     if (bytes.empty()) return "";
     std::string shape;
     for (const uint64_t size : tensor.shape) shape += fmt::format("{},", size);

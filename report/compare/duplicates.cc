@@ -87,7 +87,7 @@ class DuplicateFinder {
         Storage*& storage = by_range[storage_of(tensor_at(place).source)];
         if (storage == nullptr) storage = out[type].emplace_back(std::make_unique<Storage>()).get();
         storage->tensors.push_back(place);
-        const auto& digests = *models_[place.model]->digests;
+        const auto& digests = models_[place.model]->per_tensor->digests;
         if (const auto known = digests.find(place.index); known != digests.end()) storage->digest = known->second;
       }
     }

@@ -343,7 +343,7 @@ TEST_P(HostileValues, StayWithinBudget) {
       TreeBuilder tree(model);
       std::ignore = tree.add_tensors(views::kTensorsView);
       read_through(tensor_index(std::move(tree).freeze()));
-      for (const auto& [place, strings] : *model->strings) (void)strings.get();
+      for (const auto& [place, strings] : model->per_tensor->strings) (void)strings.get();
     } else {
       EXPECT_NE(read.error().code, Code::io);
     }

@@ -33,7 +33,7 @@ void check_digests(const Model& model) {
   for (const Part& part : model.parts)
     if (const auto* const digest = part.checksums.get<Digest>())
       if (const auto bytes = part.source.get()) check_digest(part.path, **bytes, *digest);
-  for (const auto& [place, digest] : *model.digests)
+  for (const auto& [place, digest] : model.per_tensor->digests)
     check_digest(std::string(model.tensors[place].name), model.tensors[place].source, digest);
 }
 

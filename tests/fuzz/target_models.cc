@@ -33,7 +33,7 @@ void run_hdf5(std::string_view input) {
     for (const uint64_t offset : {uint64_t{0}, source.size() - std::min<uint64_t>(source.size(), 100)})
       if (const auto got = source.read(offset, buffer); !got) check(got.error());
   }
-  for (const auto& [place, texts] : *model->strings)
+  for (const auto& [place, texts] : model->per_tensor->strings)
     if (const auto got = texts.get(); !got) check(got.error());
 }
 

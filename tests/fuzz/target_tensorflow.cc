@@ -22,7 +22,7 @@ void run(const Container& container, const char* format) {
     for (const uint64_t offset : {uint64_t{0}, source.size() - std::min<uint64_t>(source.size(), 100)})
       static_cast<void>(source.read(offset, buffer));
   }
-  for (const auto& [place, texts] : *model->strings) static_cast<void>(texts.get());
+  for (const auto& [place, texts] : model->per_tensor->strings) static_cast<void>(texts.get());
   for (const Document& document : model->documents) static_cast<void>(document.source.get());
 }
 

@@ -155,7 +155,7 @@ class ModelInvariants {
 
   // A file whose size is known only after reading: behind a link of a carton, or a string array.
   void check_unreadable(Mount& mount, const Node& node, const std::string& path, const Error& error) {
-    const bool texts = is_npy(mount, node, path) && mount.model->strings->contains(node.first);
+    const bool texts = is_npy(mount, node, path) && mount.model->per_tensor->strings.contains(node.first);
     const bool member = node.kind == NodeKind::file && path.starts_with(mount.at + "files/");
     const bool linked = member && error.code == Code::network;  // and here nothing is fetched
     require(linked || ((texts || (member && mount.bytes == Bytes::unpacked)) && is_refusal(error)), path, "{}",
@@ -227,8 +227,8 @@ class ModelInvariants {
     for (const auto& [name, value] : xattrs) {
       require(name.starts_with("user.weightfs."), path, "an attribute out of place");
       if (name != "user.weightfs.sha256") continue;
-      const auto digest = mount.model->digests->find(node.first);
-      require(digest != mount.model->digests->end() && digest_of_hex(value) == digest->second, path,
+      const auto digest = mount.model->per_tensor->digests.find(node.first);
+      require(digest != mount.model->per_tensor->digests.end() && digest_of_hex(value) == digest->second, path,
               "the digest of another tensor");
     }
   }
@@ -304,7 +304,7 @@ class ModelInvariants {
     ptrdiff_t expected = 0;
     for (size_t i = 0; i < mount.model->tensors.size(); ++i) {
       if (views::has_npy(mount.model->tensors[i]) || views::has_string_npy(*mount.model, i) ||
-          mount.model->npy_files->contains(i))
+          mount.model->per_tensor->npy_files.contains(i))
         ++expected;
       if (views::has_float32_npy(mount.model->tensors[i])) ++expected;
     }

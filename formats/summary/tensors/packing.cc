@@ -42,7 +42,7 @@ void set_weight(Number elements, Counted& out, bool& is_complete) {
 
 // What the nodes of a graph state.
 void count_operands(const Model& model, Methods& methods, Roles& roles, std::vector<bool>& is_counted) {
-  for (const auto& [tensor, packed] : *model.packed_weights) {
+  for (const auto& [tensor, packed] : model.per_tensor->packed_weights) {
     if (tensor >= roles.tensors.size() || roles.tensors[tensor].role == Role::duplicate) continue;
     is_counted[tensor] = true;
     if (packed.is_companion) {

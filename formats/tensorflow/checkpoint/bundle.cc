@@ -150,7 +150,7 @@ Result<void> BundleReader::values(const BundleEntry& entry, Tensor& tensor) {
   if (!type->is_text()) return {};
   TRY_VOID(container_.budget->charge(Cost::value, 2));  // its entry in the map of strings
   const StoredStrings stored = strings(entry, tensor.source, elements_of(shape).value_or(0));
-  out_.strings.edit().emplace(out_.tensors.size(), strings_of(stored, container_.budget));
+  out_.per_tensor.edit().strings.emplace(out_.tensors.size(), strings_of(stored, container_.budget));
   return {};
 }
 

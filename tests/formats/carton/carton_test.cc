@@ -315,10 +315,11 @@ TEST(Carton, ParsesTheStringsOfSharedFilesOnce) {
       CartonBuilder().file("tensor_data/index.toml", index).file("tensor_data/s", strings + "]").archive(), container);
   ASSERT_TRUE(model) << model.error().message;
   const uint64_t before = container.budget->memory_used();
-  EXPECT_EQ(model->strings->at(999).get().value()->size(), 999u);
+  EXPECT_EQ(model->per_tensor->strings.at(999).get().value()->size(), 999u);
   const uint64_t once = container.budget->memory_used();
   EXPECT_GT(once, before);
-  for (const auto& [place, texts] : *model->strings) EXPECT_EQ(texts.get().has_value(), place == 999) << place;
+  for (const auto& [place, texts] : model->per_tensor->strings)
+    EXPECT_EQ(texts.get().has_value(), place == 999) << place;
   EXPECT_EQ(container.budget->memory_used(), once);
 }
 
@@ -383,9 +384,9 @@ TEST(Carton, ReadsItsTensors) {
   EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_THAT(tensors(model), ElementsAre("n uint16 uint16 [2,] 1234", "scalar float32 float32 [] 1234",
                                           "s string string [1,2,] data = [\"a\", \"\"\"\nü\"\"\"]\n"));
-  EXPECT_THAT(*model.strings->at(2).get().value(), ElementsAre("a", "ü"));
-  EXPECT_EQ(model.strings->size(), 1U);
-  EXPECT_EQ(model.digests->at(0), sha256("1234"));
+  EXPECT_THAT(*model.per_tensor->strings.at(2).get().value(), ElementsAre("a", "ü"));
+  EXPECT_EQ(model.per_tensor->strings.size(), 1U);
+  EXPECT_EQ(model.per_tensor->digests.at(0), sha256("1234"));
 }
 
 TEST(Carton, NestedTensorIsDirectoryOfInnerTensors) {
@@ -448,7 +449,7 @@ TEST(Carton, RefusesInvalidStringTensor) {
   for (const char* text : {"data = [1]", "data = 3", "x = []", "data = [\"a\"]", "data = [", ""}) {
     const Model model =
         with_tensors(entry("s", "string", "shape = [2]\nfile = \"t.toml\"")).file("tensor_data/t.toml", text).model();
-    const auto strings = model.strings->at(0).get();
+    const auto strings = model.per_tensor->strings.at(0).get();
     ASSERT_FALSE(strings) << text;
     EXPECT_EQ(strings.error().code, Code::corrupt);
     EXPECT_EQ(text_of(model.tensors[0].source), text);

@@ -41,9 +41,9 @@ TEST(CoreMlNetwork, WeightsOfLayersAreTensors) {
   EXPECT_EQ(metadata_of(read, "class_labels"), R"(["cat","dog"])");
   EXPECT_EQ(metadata_of(read, "operators"), R"({"bias":1,"branch":1,"innerProduct":1})");
   EXPECT_EQ(metadata_of(read, "quantization"), R"([{"name":"fc.weights","bits":8,"scale":[2.0],"bias":[2.0]}])");
-  ASSERT_EQ(read.affine_numbers->size(), 1U);
-  EXPECT_EQ(read.affine_numbers->at(0).scale, 2);
-  EXPECT_EQ(read.affine_numbers->at(0).offset, 2);
+  ASSERT_EQ(read.per_tensor->affine_numbers.size(), 1U);
+  EXPECT_EQ(read.per_tensor->affine_numbers.at(0).scale, 2);
+  EXPECT_EQ(read.per_tensor->affine_numbers.at(0).offset, 2);
 }
 
 TEST(CoreMlNetwork, ShapesFollowFromTheParameters) {

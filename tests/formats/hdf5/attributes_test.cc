@@ -88,7 +88,7 @@ TEST(Hdf5Attributes, TextsOfADatasetAreRead) {
   B b;
   const auto texts = b.dataset(Hdf5Type::text(2), {2}, b.contiguous(std::string("abc\0", 4)));
   const Model model = read_h5_well(one_dataset(b, texts));
-  EXPECT_THAT(*model.strings->at(0).get().value(), ElementsAre("ab", "c"));
+  EXPECT_THAT(*model.per_tensor->strings.at(0).get().value(), ElementsAre("ab", "c"));
 }
 
 TEST(Hdf5Attributes, ArraysAreListsOfTheirValues) {
@@ -124,10 +124,10 @@ TEST(Hdf5Attributes, TextsOfADatasetOfArraysAreRead) {
   const auto variable = b.dataset(Hdf5Type::array(Hdf5Type::variable_text(), 16, 3), {1}, b.contiguous(elsewhere));
   const Model model = read_h5_well(b.build(b.group({{"fixed", fixed}, {"variable", variable}})));
   EXPECT_THAT(model.tensors.at(0).shape, ElementsAre(2, 2, 3));
-  EXPECT_THAT(*model.strings->at(0).get().value(),
+  EXPECT_THAT(*model.per_tensor->strings.at(0).get().value(),
               ElementsAre("aa", "bb", "cc", "dd", "ee", "f", "gg", "hh", "ii", "jj", "kk", "ll"));
   EXPECT_THAT(model.tensors.at(1).shape, ElementsAre(1, 3));
-  EXPECT_THAT(*model.strings->at(1).get().value(), ElementsAre("one", "", "three"));
+  EXPECT_THAT(*model.per_tensor->strings.at(1).get().value(), ElementsAre("one", "", "three"));
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 

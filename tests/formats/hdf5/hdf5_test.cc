@@ -35,7 +35,7 @@ TEST(Hdf5, OldFileIsReadWithItsGroupsAndAttributes) {
                                           "dense/bias:0 float32 H5T_IEEE_F32BE [1] bbbb",
                                           "dense/kernel:0 float32 H5T_IEEE_F32LE [1x2] wwwwwwww",
                                           HasSubstr("text string H5T_STRING of variable length [1] ")));
-  EXPECT_THAT(*model.strings->at(3).get().value(), ElementsAre("name"));
+  EXPECT_THAT(*model.per_tensor->strings.at(3).get().value(), ElementsAre("name"));
   EXPECT_EQ(to_json_line(*model.metadata.find("keras_version")), "\"2.15.0\"");
   EXPECT_EQ(hdf5_facts(model),
             R"({"superblock_version":0,"groups":2,"datasets":4,"attributes":{"dense":{"units":[1,2]}}})");

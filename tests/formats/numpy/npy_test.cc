@@ -95,12 +95,12 @@ TEST(NpyFile, TypesWithoutDTypeAreShownAsStored) {
   const std::string file = npy_of(npy_dict(descr, "(2,)"), "abcdefgh");
   const Model model = read_well(file + "more");
   EXPECT_THAT(listing(model), ElementsAre("dir.weight unknown " + descr + " [2] abcdefgh"));
-  ASSERT_TRUE(model.npy_files->contains(0));
-  EXPECT_EQ(text_of(model.npy_files->at(0)), file);
+  ASSERT_TRUE(model.per_tensor->npy_files.contains(0));
+  EXPECT_EQ(text_of(model.per_tensor->npy_files.at(0)), file);
   EXPECT_THAT(model.warnings, ElementsAre("not shown: 4 bytes after the array"));
 }
 
-TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(*read_well(small_npy()).npy_files, IsEmpty()); }
+TEST(NpyFile, NumbersHaveNoNpyFileOfTheirOwn) { EXPECT_THAT(read_well(small_npy()).per_tensor->npy_files, IsEmpty()); }
 
 TEST(NpyFile, ObjectsAreReadFromTheirPickle) {
   const PickleBuilder objects = PickleBuilder().raw("]").mark().add(array("u1", {1}, "x")).text("t").raw("e");
@@ -116,7 +116,7 @@ TEST(NpyFile, ObjectsWithoutAPickleAreRefused) {
                                          "\x80\x04"
                                          "cos\nsystem\n"));
     EXPECT_TRUE(model.tensors.at(0).source.refused());
-    EXPECT_THAT(*model.npy_files, IsEmpty());
+    EXPECT_THAT(model.per_tensor->npy_files, IsEmpty());
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("no STOP: the file was cut")));
     EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("before that it names os.system")));
   }

@@ -350,8 +350,8 @@ TEST(Ollama, LayersMayBeBareTensorBytes) {
   const Model model = read(b.document(), b.blobs());
   EXPECT_THAT(listing(model), ElementsAre("w float32 F32 [1x2] wwwwWWWW", "s int32 I32 [] ssss",
                                           "a; b bfloat16 bf16 [1x1] bb", "q q8_0 q8_0 [32] " + std::string(34, 'q')));
-  EXPECT_EQ(model.digests->at(0), sha256("wwwwWWWW"));
-  EXPECT_EQ(model.digests->size(), 4U);
+  EXPECT_EQ(model.per_tensor->digests.at(0), sha256("wwwwWWWW"));
+  EXPECT_EQ(model.per_tensor->digests.size(), 4U);
   EXPECT_THAT(model.warnings, IsEmpty());
 }
 

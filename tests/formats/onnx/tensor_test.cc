@@ -91,7 +91,7 @@ TEST(OnnxTensor, StringsAreTextsAndLines) {
   const Model read =
       read_well(model(graph({tensor("w", kString, {3}).bytes(6, "a").bytes(6, "").bytes(6, "\xFF\n")})).build());
   EXPECT_THAT(lines_of(read), ElementsAre(":w string [3] 610a0aff0a0a"));
-  EXPECT_THAT(*read.strings->at(0).get().value(), ElementsAre("a", "", "\xEF\xBF\xBD\n"));
+  EXPECT_THAT(*read.per_tensor->strings.at(0).get().value(), ElementsAre("a", "", "\xEF\xBF\xBD\n"));
   EXPECT_EQ(warning_of(tensor("w", kString, {2}).bytes(6, "a")), "tensor \"w\": 1 strings, 2 needed: refused");
   EXPECT_EQ(warning_of(tensor("w", kString, {1ULL << 40, 1ULL << 40})), "tensor \"w\": its shape overflows: refused");
 }

@@ -48,7 +48,7 @@ TEST(OpenVino, ConstantsAreRangesOfTheWeights) {
   EXPECT_EQ(model.tensors[1].scope, "loop/body");
   EXPECT_THAT(model.warnings, SizeIs(0));
   EXPECT_THAT(model.parts, SizeIs(2));
-  EXPECT_THAT(*test::well(model.strings->at(3).get()), ElementsAre("a", "bc"));
+  EXPECT_THAT(*test::well(model.per_tensor->strings.at(3).get()), ElementsAre("a", "bc"));
 }
 
 TEST(OpenVino, InputsOutputsAndMetadataAreShown) {

@@ -41,8 +41,8 @@ TEST(Ort, InitializersAreRangesOfTheFile) {
 
 TEST(Ort, TextsAreElements) {
   const Model model = well(read(small_ort()));
-  ASSERT_THAT(*model.strings, SizeIs(1));
-  EXPECT_THAT(*well(model.strings->at(2).get()), ElementsAre("x", "yz"));
+  ASSERT_THAT(model.per_tensor->strings, SizeIs(1));
+  EXPECT_THAT(*well(model.per_tensor->strings.at(2).get()), ElementsAre("x", "yz"));
 }
 
 TEST(Ort, TextsAreChargedWhileTheyAreInMemory) {
@@ -52,7 +52,7 @@ TEST(Ort, TextsAreChargedWhileTheyAreInMemory) {
   const uint64_t before = budget->memory_used();
   EXPECT_EQ(test::text_of(model.tensors[0].source), "x\nyz\n");
   EXPECT_EQ(budget->memory_used(), before);
-  EXPECT_THAT(*well(model.strings->at(0).get()), SizeIs(2));
+  EXPECT_THAT(*well(model.per_tensor->strings.at(0).get()), SizeIs(2));
   EXPECT_GT(budget->memory_used(), before);
 }
 
@@ -106,9 +106,10 @@ TEST(Ort, WeightsBehindGatherAreThoseOfTheirScales) {
   const Model model = well(read(
       file_of(graph({tensor("w", {2}, kUint8, "ab"), tensor("s", {1}, kFloat, "aaaa"), tensor("z", {1}, kUint8, "a")},
                     {use("Gather", {"w", "ids"}, "rows"), use("DequantizeLinear", {"rows", "s", "z"}, "y")}))));
-  ASSERT_THAT(*model.packed_weights, SizeIs(3));
-  EXPECT_EQ(model.packed_weights->at(0).elements, 2u);
-  EXPECT_TRUE(model.packed_weights->at(1).is_companion && model.packed_weights->at(2).is_companion);
+  ASSERT_THAT(model.per_tensor->packed_weights, SizeIs(3));
+  EXPECT_EQ(model.per_tensor->packed_weights.at(0).elements, 2u);
+  EXPECT_TRUE(model.per_tensor->packed_weights.at(1).is_companion &&
+              model.per_tensor->packed_weights.at(2).is_companion);
 }
 
 TEST(Ort, SparseInitializersAreValuesAndIndices) {

@@ -128,7 +128,7 @@ TEST(Python, TextsDatesAndStructuresHaveNpyFiles) {
   items.text("r").add(array_of(records, {2}, PickleBuilder().bytes("01..abcd23..efgh")));
   const Model model = read_dict(items);
   std::vector<std::string> arrays;
-  for (const auto& [place, file] : *model.npy_files) {
+  for (const auto& [place, file] : model.per_tensor->npy_files) {
     const Model array = well(read_as("npy", {"a.npy", std::make_shared<Slice>(file)}));
     EXPECT_EQ(array.tensors[0].source.offset() % 64, 0U);
     arrays.push_back(fmt::format("{}: {}", model.tensors.name(place), listing(array)[0].substr(2)));
@@ -144,8 +144,8 @@ TEST(Python, NpyFilesOfLeftOutTensorsAreLeftOut) {
   const PickleBuilder call = PickleBuilder().call("posix", "system", day);
   const Model model = read_dict(PickleBuilder().text("a").add(day).text("b").add(call).text("c").add(day));
   EXPECT_EQ(model.tensors.size(), 2U);
-  ASSERT_EQ(model.npy_files->size(), 2U);
-  EXPECT_TRUE(model.npy_files->contains(1));
+  ASSERT_EQ(model.per_tensor->npy_files.size(), 2U);
+  EXPECT_TRUE(model.per_tensor->npy_files.contains(1));
 }
 
 TEST(Python, WrongArraysAreRefusedAndOthersShown) {

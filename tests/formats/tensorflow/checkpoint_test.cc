@@ -48,7 +48,7 @@ TEST(TensorflowCheckpoint, TensorsAreRangesOfTheFilesBesideIt) {
   EXPECT_THAT(listing(model),
               ElementsAre("emb float32 DT_FLOAT [3] aaaabbbbcccc", "late float32 DT_FLOAT [100] refused",
                           "names string DT_STRING [2] " + strings({"a", "bc"}), "w float32 DT_FLOAT [2x1] wwwwWWWW"));
-  EXPECT_THAT(*model.strings->at(2).get().value(), ElementsAre("a", "bc"));
+  EXPECT_THAT(*model.per_tensor->strings.at(2).get().value(), ElementsAre("a", "bc"));
   EXPECT_THAT(model.warnings, ElementsAre("tensor \"late\": 4 bytes stored, 400 needed: refused"));
   EXPECT_THAT(model.parts, SizeIs(2));
   EXPECT_EQ(metadata_of(model, "num_shards"), "1");
@@ -194,7 +194,7 @@ TEST(TensorflowCheckpoint, StringsThatDoNotFitAreNotRead) {
   const auto error = [](const std::string& stored, int64_t count) {
     const Entry entry{.type = kString, .sizes = {count}, .size = stored.size()};
     const Model model = well(read(table({{"", header()}, {"w", entry.build()}}), {{kData, stored}}));
-    return error_in(model.strings->at(0).get());
+    return error_in(model.per_tensor->strings.at(0).get());
   };
   EXPECT_EQ(error(strings({"a", "b"}), 2), "no error");
   EXPECT_EQ(error(strings({"a", "b"}), 1), "1 strings of 1 bytes in 8 bytes");
@@ -245,7 +245,7 @@ TEST(TensorflowCheckpoint, VerifyComparesTheChecksumOfEachTensor) {
     const Verification right = verify(model, {});
     EXPECT_EQ(right.ranges, 4U) << endianness;  // "none" has no checksum
     EXPECT_THAT(right.wrong, IsEmpty());
-    EXPECT_THAT(*well(model.strings->at(1).get()), ElementsAre("a", "bc"));
+    EXPECT_THAT(*well(model.per_tensor->strings.at(1).get()), ElementsAre("a", "bc"));
   }
 }
 
@@ -268,7 +268,7 @@ TEST(TensorflowCheckpoint, VerifyNamesTheTensorWhoseByteWasFlipped) {
 TEST(TensorflowCheckpoint, StringsWithAWrongByteAreNotRead) {
   Checked checked;
   checked.data[16] ^= 1;
-  const auto read = checked.model().strings->at(1).get();
+  const auto read = checked.model().per_tensor->strings.at(1).get();
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::mismatch);
 }

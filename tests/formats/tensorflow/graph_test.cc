@@ -45,7 +45,7 @@ TEST(TensorflowGraph, ConstantsAreTensors) {
   EXPECT_THAT(listing(model),
               ElementsAre("w float32 DT_FLOAT [2x1] aaaabbbb", "fill int32 DT_INT32 [3] " + number(7, 4, 3),
                           "names string DT_STRING [2] a\nbc\n", "f/c uint8 DT_UINT8 [2] \1\2"));
-  EXPECT_THAT(*model.strings->at(2).get().value(), ElementsAre("a", "bc"));
+  EXPECT_THAT(*model.per_tensor->strings.at(2).get().value(), ElementsAre("a", "bc"));
   EXPECT_THAT(model.warnings, IsEmpty());
   EXPECT_EQ(metadata_of(model, "inputs"), R"([{"name":"x","dtype":"float32","shape":[-1,2]}])");
   EXPECT_EQ(metadata_of(model, "outputs"), R"([{"name":"y"}])");

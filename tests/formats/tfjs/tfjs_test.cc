@@ -46,7 +46,7 @@ TEST(Tfjs, WeightsFollowEachOtherInTheFilesOfTheirGroup) {
                                           "c complex64 complex64 [1] 01234567", "empty int32 int32 [0x3] "));
   EXPECT_THAT(model.warnings, SizeIs(0));
   EXPECT_THAT(model.parts, SizeIs(4));
-  EXPECT_THAT(*test::well(model.strings->at(2).get()), ElementsAre("a", "bc"));
+  EXPECT_THAT(*test::well(model.per_tensor->strings.at(2).get()), ElementsAre("a", "bc"));
 }
 
 TEST(Tfjs, WeightInOneFileIsARangeOfIt) {
@@ -100,8 +100,8 @@ TEST(Tfjs, FactsReplaceKeysOfTheReader) {
 
 TEST(Tfjs, QuantisedWeightsAreNumbersInFloat32) {
   const Model model = small();
-  ASSERT_EQ(model.affine_numbers->count(1), 1U);
-  const SourcePtr values = affine_values(model.tensors[1], model.affine_numbers->at(1));
+  ASSERT_EQ(model.per_tensor->affine_numbers.count(1), 1U);
+  const SourcePtr values = affine_values(model.tensors[1], model.per_tensor->affine_numbers.at(1));
   std::array<float, 3> numbers{};
   ASSERT_TRUE(read_exact(*values, 0, std::as_writable_bytes(std::span(numbers))));
   EXPECT_THAT(numbers, ElementsAre('q' * 0.5 - 1.5, 'r' * 0.5 - 1.5, 's' * 0.5 - 1.5));

@@ -182,7 +182,7 @@ TEST(Tflite, StringTensorsHaveTheirTexts) {
   const auto texts = [](std::string bytes, const std::vector<int32_t>& shape) -> std::string {
     const Model model = read_well(
         file_of(test::tflite::model({subgraph({tensor("s", shape, kString, 1)})}, {empty_buffer(), buffer(bytes)})));
-    const auto strings = model.strings->at(0).get();
+    const auto strings = model.per_tensor->strings.at(0).get();
     if (!strings) return strings.error().message;
     std::string out;
     for (const std::string& text : **strings) out += "<" + text + ">";

@@ -360,10 +360,10 @@ TEST(Forest, TextsAreRenderedOnFirstUse) {
   tensor.shape = {1};
   model->tensors.push_back(tensor);
   int made = 0;
-  model->strings.edit().emplace(0, Later<Strings>([&made]() -> Result<Strings> {
-                                  if (made++ == 0) return failure(Code::corrupt, "no array `data`");
-                                  return std::make_shared<const std::vector<std::string>>(1, "ab");
-                                }));
+  model->per_tensor.edit().strings.emplace(0, Later<Strings>([&made]() -> Result<Strings> {
+                                             if (made++ == 0) return failure(Code::corrupt, "no array `data`");
+                                             return std::make_shared<const std::vector<std::string>>(1, "ab");
+                                           }));
   Forest forest(lay_out(model, "m", 0));
   const Ino view = forest.resolve("npy/s.npy").value();
   EXPECT_EQ(forest.known_attributes(view), std::nullopt);
@@ -377,7 +377,7 @@ TEST(Forest, TextsAreRenderedOnFirstUse) {
 TEST(Forest, KnownDigestIsInXattrs) {
   auto model = std::make_shared<Model>();
   for (const char* name : {"a", "b"}) model->tensors.push_back(make_tensor(name, "uint8", {1}));
-  model->digests.edit().emplace(1, sha256("x"));
+  model->per_tensor.edit().digests.emplace(1, sha256("x"));
   Forest forest(lay_out(model, "m", 0));
   EXPECT_THAT(forest.xattrs(forest.resolve("tensors/b").value()).value(),
               testing::Contains(Xattr("user.weightfs.sha256", sha256("x").hex())));

@@ -171,7 +171,8 @@ TEST_F(StringNpy, StringTensorsHaveNpy) {
     model.tensors.push_back(tensor);
   }
   for (size_t i = 0; i < 3; ++i)
-    model.strings.edit().emplace(i, Later<std::shared_ptr<const Texts>>::of(std::make_shared<const Texts>(1)));
+    model.per_tensor.edit().strings.emplace(i,
+                                            Later<std::shared_ptr<const Texts>>::of(std::make_shared<const Texts>(1)));
   EXPECT_TRUE(has_string_npy(model, 0));
   EXPECT_TRUE(has_string_npy(model, 1));
   EXPECT_FALSE(has_string_npy(model, 2));

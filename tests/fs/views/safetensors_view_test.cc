@@ -260,7 +260,7 @@ TEST(SafetensorsView, HalvesHaveTheNumbersOfEveryType) {
 TEST(SafetensorsView, Float32HasTheNumbersThatIntegersStandFor) {
   auto model = std::make_shared<Model>();
   model->tensors.push_back(make_tensor("w", "int8", {3}));  // 0, 1, 2
-  model->affine_numbers.edit().emplace(0, AffineNumbers{0.5, -1});
+  model->per_tensor.edit().affine_numbers.emplace(0, AffineNumbers{0.5, -1});
   const auto files = well(safetensors_files(model, {.types = FileTypes::float32}, 0));
   const Model again = read_back(files[0].source);
   EXPECT_EQ(text_of(again.tensors[0].source), std::string("\0\0\x80\xBF\0\0\0\xBF\0\0\0\0", 12));

@@ -84,7 +84,7 @@ TEST(Duplicates, EmptyAndRefusedTensorsAreLeftOut) {
 TEST(Duplicates, KnownDigestsAreUsedWithoutReading) {
   std::shared_ptr<test::CountedSource> a, b;
   const auto model = model_of({counted(float32_tensor("a", {1}), a), counted(float32_tensor("b", {1}), b)});
-  model->digests.edit() = {{0, sha256("x")}, {1, sha256("x")}};
+  model->per_tensor.edit().digests = {{0, sha256("x")}, {1, sha256("x")}};
   EXPECT_THAT(groups({model}), ElementsAre("4: 0/a 0/b"));
   EXPECT_EQ(a->bytes_read + b->bytes_read, 0u);
 }
@@ -92,7 +92,7 @@ TEST(Duplicates, KnownDigestsAreUsedWithoutReading) {
 TEST(Duplicates, KnownDigestIsComparedWithThatOfTheBytes) {
   const Tensor known = make_tensor("a", "uint8", {3});
   const auto model = model_of({known, make_tensor("b", "uint8", {3})});
-  model->digests.edit() = {{0, sha256(std::string("\0\1\2", 3))}};
+  model->per_tensor.edit().digests = {{0, sha256(std::string("\0\1\2", 3))}};
   EXPECT_THAT(groups({model}), ElementsAre("3: 0/a 0/b"));
 }
 
