@@ -41,6 +41,9 @@ Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& opti
 /// The object as bytes. Fails with unsupported for a prefix.
 Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options);
 
+/// Reads the user's keys for object stores. Fails if they cannot be read.
+Result<void> read_keys_of_objects(OpenOptions& options);
+
 /// `hf://ORG/REPO`; `text` is what follows `hf:` (sources/huggingface.cc).
 Result<SourceEntry> find_huggingface(const std::string& text, const OpenOptions& options, Check check);
 

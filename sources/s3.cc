@@ -144,6 +144,11 @@ Result<SourceEntry> find_object(const std::string& rest, const OpenOptions& opti
   return entry;
 }
 
+Result<void> read_keys_of_objects(OpenOptions& options) {
+  options.registries.s3 = std::make_shared<const s3::Settings>(TRY(s3::Settings::of_user()));
+  return {};
+}
+
 Result<SourcePtr> open_object_file(const std::string& rest, const OpenOptions& options) {
   const NamedObject name = TRY(parse_object_name(rest));
   if (name.is_prefix()) return failure(Code::unsupported, fmt::format("{}: names a directory", name.shown()));
