@@ -1,7 +1,8 @@
-// A format is a table row: a name, how to detect it, how to read it. This header also has the input of the formats:
-// containers and their folders.
+// A format is a table row: a name, how to detect it, how to read it, what is true of it. This header also has the input
+// of the formats: containers and their folders.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -112,14 +113,65 @@ struct Probe {
 /// How a `maybe` is decided: by parsing the content, or by the file's name where parsing might decode all of the file.
 enum class DetectBy { content, name };
 
-/// One row per format.
+/// What is true of all models of a format, for those who count, examine and describe them.
+struct Traits {
+  enum Content { tensors, graph, trees, pipeline };
+  enum Framework { unknown, torch, keras, tensorflow, paddle, onnx, nemo };
+
+  Content content = tensors;            ///< what a model is if nothing else tells
+  Framework framework = unknown;        ///< whose names of tensors, packed weights and configurations it has
+  bool is_pickle = false;               ///< its files are pickles, from the first byte on
+  bool may_have_pickles = false;        ///< its files are pickles, or may have them inside
+  bool may_have_torchscript = false;    ///< source code of TorchScript is in its directory `code`
+  bool has_gguf_keys = false;           ///< its metadata are the keys of a GGUF
+  bool has_modules = false;             ///< its tensors are parameters of modules, by their names in the program
+  bool has_integer_weights = false;     ///< integers of at most 8 bits are weights, as in quantised graphs
+  bool has_scalar_constants = false;    ///< single numbers are constants of a graph, not parameters
+  bool has_scales_beside = false;       ///< "w/scale" and "w/zero_point" are constants of the weight "w"
+  bool lists_scaled_tensors = false;    ///< `quantization` in its metadata is a list of all tensors that have scales
+  bool is_unpacked = false;             ///< several weights are never stored in one element
+  bool has_tensors_apart = false;       ///< no two tensors that are not empty have bytes in common
+  bool has_logical_shapes = false;      ///< shapes count weights, also those of types that weightfs does not know
+  bool has_many_quantisations = false;  ///< a repository has many files of it, each with all weights in another type
+  bool has_version_of_storage = false;  ///< its version is about how numbers are stored: it tells users nothing
+};
+
+/// A directory that is one model: it is named by one of its files, the entry.
+struct DirectoryForm {
+  /// The name of the entry, or several, separated by spaces; `*.index` is the only file with this suffix. Empty if no
+  /// directory is a model of the format.
+  std::string_view entry;
+  std::string_view companions = {};  ///< paths, separated by spaces, one of which must be in the directory; "" for none
+  /// Whether the entry's content identifies the format; null if its name does. Fails with io.
+  Result<bool> (*identifies)(const SourcePtr& entry) = nullptr;
+  bool is_matched = false;  ///< the entry identifies the format only if Format::matches says yes
+  /// Whether the names of the other files are those of such a directory; null: any are.
+  bool (*fits)(std::string_view entry, const std::vector<std::string>& names) = nullptr;
+  bool is_below_others = false;  ///< the directory may also be the only one in the directory of a model
+  /// The paths of files that the directory may have, for a directory on a server that is not asked for a listing; null:
+  /// the format is not read there. Empty if the companion is missing. Fails as reading does.
+  Result<std::vector<std::string>> (*files)(const Container& entry) = nullptr;
+
+  /// Whether one of the companions exists, or none is needed.
+  bool has_companion(const std::function<bool(std::string_view path)>& exists) const;
+};
+
+/// One row per format: all that is true of it. The rows are in flat_formats.h and in archive/archive_formats.h.
 struct Format {
-  std::string_view name;      ///< the argument of `--format` and the format in metadata.json
-  std::string_view suffixes;  ///< usual suffixes of its files' names, separated by spaces
+  std::string_view name;           ///< the argument of `--format` and the format in metadata.json
+  std::string_view title = name;   ///< as people write it: "TensorFlow.js"
+  std::string_view suffixes = {};  ///< usual suffixes of its files' names, separated by spaces
   Match (*matches)(const Probe& probe);
   Result<Model> (*read)(const Container& container);
   std::string_view subject = name;  ///< in front of the messages of its errors; empty if they begin with one
   DetectBy detect_by = DetectBy::content;
+  /// Where the file begins behind other bytes, at `begin` or from there on before `end`; null: never.
+  Result<std::optional<uint64_t>> (*find_start)(const Source& bytes, uint64_t begin, uint64_t end) = nullptr;
+  Traits traits = {};
+  DirectoryForm directory = {};
+
+  /// The usual suffix that a file's name has; empty if it has none.
+  [[nodiscard]] std::string_view suffix_of(std::string_view file_name) const;
 };
 
 /// All formats, in the order of detection. Those that cannot be detected (a forced layout) come last; their `matches`
@@ -128,6 +180,9 @@ std::span<const Format> formats();
 
 /// The format with this name; null if there is none.
 const Format* format_named(std::string_view name);
+
+/// What is true of the models of this format; of a name that is no format ("diffusers"), nothing.
+const Traits& traits_of(std::string_view format);
 
 /// Reads a container of a known format. Fails as Format::read does; the message begins with Format::subject.
 Result<Model> read_as(const Format& format, const Container& container);
@@ -153,131 +208,25 @@ Result<bool> is_model(const Container& container);
 /// Whether this is a usual file name of a model.
 bool is_named_as_model(std::string_view name);
 
+/// The formats that a caller looks for: those with this trait; null: any.
+using Only = bool Traits::*;
+
 /// Whether a member of an archive could be a model, where parsing might decode all of it: a `maybe` is decided by the
-/// name, as is a member whose bytes are not available now. `only`: of these formats; of any if it is empty. Fails with
-/// io if it cannot be read.
-Result<bool> could_be_model(const Container& member, std::span<const std::string_view> only = {});
+/// name, as is a member whose bytes are not available now. Fails with io if it cannot be read.
+Result<bool> could_be_model(const Container& member, Only only = nullptr);
 
 /// The model that a part of `model` is if it could be one of these formats, else null. It is charged to the budget of
 /// `model`, as is decoding a member of an archive. Fails as read_model() does.
-Result<ModelPtr> model_of_part(const Model& model, const Part& part, std::span<const std::string_view> only);
+Result<ModelPtr> model_of_part(const Model& model, const Part& part, Only only);
 
 /// What a program would import that unpickles this part of a model, whatever its name and its format are, also after it
 /// is decompressed: a model with the common fields `dangerous_globals` and `unknown_globals`, or the model that is
 /// compressed; null if there is nothing. It is charged to the budget of `model`. Fails with unsupported for an archive
 /// of a kind that is not read, and as reading and decoding do.
-Result<ModelPtr> unpickled_part(const Model& model, const Part& part, std::span<const std::string_view> only);
+Result<ModelPtr> unpickled_part(const Model& model, const Part& part, Only only);
 
-/// The entry file of a directory in a form of its own: that of an unpacked archive (archive/archive_formats.h), the
-/// only `*.weights.json`, the index of an MLC tensor cache, the index of the only checkpoint of TensorFlow, the
-/// model.json of TensorFlow.js, the .metadata of a checkpoint of torch.distributed.checkpoint, or the manifest of a
-/// Core ML package. `names`: the files of the directory, sorted by byte. Fails with io.
+/// The entry file of a directory in a form of its own (Format::directory). `names`: the files and directories in it,
+/// sorted by byte. Fails with io.
 Result<std::optional<std::string>> model_entry_file(const std::vector<std::string>& names, const Folder& folder);
-
-/// A model of an Ollama store; its path is like "registry.ollama.ai/library/llama3.2/latest".
-struct StoredModel {
-  std::string path;
-  Container container;   ///< its manifest
-  std::string identity;  ///< of the manifest's file: equal for tags that are hard links of one file; may be empty
-};
-
-/// The contents of an Ollama store: its models, sorted by path, and one line for each file that is not a valid manifest
-/// or lacks blobs.
-struct OllamaStoreListing {
-  std::vector<StoredModel> models;
-  std::vector<std::string> warnings;
-  std::vector<std::string> damaged;  ///< the paths of the files that are not valid manifests
-};
-
-/// Lists the models of an Ollama store from its directories manifests/ and blobs/. Reads every manifest, but only the
-/// sizes of blobs. Fails if the directories cannot be listed.
-Result<OllamaStoreListing> read_ollama_store(const Folder& manifests, const std::shared_ptr<const Folder>& blobs,
-                                             const BlobsPtr& store);
-
-/// Whether a file at this path below manifests/ (components joined by `/`) is a manifest.
-bool is_manifest_path(std::string_view path);
-
-// The functions of the rows, each format's in its file.
-Match matches_gguf(const Probe& probe);
-Result<Model> read_gguf(const Container& container);
-Match matches_rten(const Probe& probe);
-Result<Model> read_rten(const Container& container);
-Match matches_safetensors(const Probe& probe);
-Result<Model> read_safetensors(const Container& container);
-Match matches_safetensors_index(const Probe& probe);
-Result<Model> read_safetensors_index(const Container& container);
-Match matches_bintensors(const Probe& probe);
-Result<Model> read_bintensors(const Container& container);
-Result<Model> read_bintensors_release(const Container& container);
-Result<Model> read_bintensors_legacy(const Container& container);
-Match matches_ggml(const Probe& probe);
-Result<Model> read_ggml(const Container& container);
-Match matches_flax(const Probe& probe);
-Result<Model> read_flax(const Container& container);
-Match matches_llamafile(const Probe& probe);
-Result<Model> read_llamafile(const Container& container);
-Match matches_npy(const Probe& probe);
-Result<Model> read_npy(const Container& container);
-Match matches_pytorch_legacy(const Probe& probe);
-Result<Model> read_pytorch_legacy(const Container& container);
-Match matches_pickle(const Probe& probe);
-Result<Model> read_pickle(const Container& container);
-Match matches_dcp(const Probe& probe);
-Result<Model> read_dcp(const Container& container);  // named by its .metadata; the chunks are in files beside it
-Match matches_zip(const Probe& probe);
-Result<Model> read_zip(const Container& container);  // the formats in zips are rows of archive/archive_formats.h
-Match matches_tar(const Probe& probe);
-Result<Model> read_tar(const Container& container);
-Match matches_tvm_params(const Probe& probe);
-Result<Model> read_tvm_params(const Container& container);
-Match matches_executorch(const Probe& probe);
-Result<Model> read_executorch(const Container& container);
-Match matches_tflite(const Probe& probe);
-Result<Model> read_tflite(const Container& container);
-Match matches_tensor_cache(const Probe& probe);
-Result<Model> read_tensor_cache(const Container& container);  // named by its index
-Match matches_onnx(const Probe& probe);
-Result<Model> read_onnx(const Container& container);
-Match matches_keras_sharded(const Probe& probe);
-Result<Model> read_keras_sharded(const Container& container);  // named by its index
-Match matches_hdf5(const Probe& probe);
-Result<Model> read_hdf5(const Container& container);
-Match matches_caffe(const Probe& probe);
-Result<Model> read_caffe(const Container& container);
-Match matches_coreml(const Probe& probe);
-Result<bool> is_coreml_manifest(const SourcePtr& manifest);
-Result<Model> read_coreml(const Container& container);  // a model, or a package, named by its manifest
-Match matches_mxnet(const Probe& probe);
-Result<Model> read_mxnet(const Container& container);
-Match matches_mindspore(const Probe& probe);
-Result<Model> read_mindspore(const Container& container);
-Match matches_openvino(const Probe& probe);
-Result<Model> read_openvino(const Container& container);  // named by its structure; the weights are beside it
-Match matches_paddle(const Probe& probe);
-Result<Model> read_paddle(const Container& container);
-Match matches_tensorflow_checkpoint(const Probe& probe);
-Result<Model> read_tensorflow_checkpoint(const Container& container);  // named by its index
-Match matches_tensorflow_graph(const Probe& probe);
-Result<Model> read_tensorflow_graph(const Container& container);
-Match matches_ort(const Probe& probe);
-Result<Model> read_ort(const Container& container);
-Match matches_ncnn(const Probe& probe);
-Result<Model> read_ncnn(const Container& container);  // a .param, with the .bin beside it
-Match matches_darknet(const Probe& probe);
-Result<Model> read_darknet(const Container& container);  // a .weights, with the .cfg beside it
-Match matches_ctranslate2(const Probe& probe);
-Result<Model> read_ctranslate2(const Container& container);
-Match matches_nnef_tensor(const Probe& probe);
-Result<Model> read_nnef_tensor(const Container& container);
-Match matches_xgboost(const Probe& probe);
-Result<Model> read_xgboost(const Container& container);
-Match matches_lightgbm(const Probe& probe);
-Result<Model> read_lightgbm(const Container& container);
-Match matches_tfjs(const Probe& probe);
-Result<Model> read_tfjs(const Container& container);  // named by its model.json
-Match matches_oci(const Probe& probe);
-Result<Model> read_oci(const Container& container);
-Match matches_ollama(const Probe& probe);
-Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 
 }  // namespace weightfs

@@ -2,7 +2,6 @@
 // depends on the other.
 #pragma once
 
-#include <bit>
 #include <functional>
 #include <list>
 #include <map>
@@ -55,6 +54,7 @@ struct PerTensor {
   std::map<size_t, Slice> npy_files;
 };
 
+struct GgufKeys;
 struct Model;
 class Folder;
 using ModelPtr = std::shared_ptr<const Model>;
@@ -68,19 +68,6 @@ struct Nested {
 /// The maximum length of a list in metadata.json; a longer one becomes a Document, so that metadata.json stays
 /// readable.
 inline constexpr size_t kMaxInlineList = 1024;
-
-/// The metadata of a GGUF as it is stored, for a file that has the same.
-struct GgufKeys {
-  /// Keys with their values, one after the other.
-  struct Entries {
-    Slice bytes;
-    uint64_t count = 0;                   ///< of the keys
-    bool are_about_quantisation = false;  ///< general.file_type and such, which are false of other types of tensors
-  };
-  std::vector<Entries> entries;  ///< in their order, without those of a split and those that ggml refuses
-  std::endian order = std::endian::little;
-  uint64_t alignment = 0;  ///< general.alignment, or its default
-};
 
 /// The contents of a container.
 struct Model {

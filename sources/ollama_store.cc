@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/text.h"
+#include "formats/ollama/store.h"
 #include "sources/disk/model_runner.h"
 #include "sources/kinds.h"
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
+#include "formats/ollama/store.h"
 #include "sources/disk/model_runner.h"
 #include "sources/disk/stated_digests.h"
 #include "sources/kinds.h"

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -18,8 +17,7 @@
 namespace weightfs {
 namespace {
 
-// Formats whose files are pickles, or may have them inside. Their names are those of formats().
-constexpr std::array<std::string_view, 5> kWithPickles = {"npy", "pytorch-legacy", "pickle", "zip", "tar"};
+constexpr Only kWithPickles = &Traits::may_have_pickles;
 
 void check_safety(const ModelPtr& model, const std::string& name, int depth, Outcome& outcome);
 

@@ -35,11 +35,7 @@ std::string without_revision(std::string name) {
 std::string_view without_suffix(std::string_view name) {
   size_t longest = 0;
   for (const Format& format : formats())
-    for (std::string_view left = format.suffixes; !left.empty();) {
-      const std::string_view suffix = left.substr(0, left.find(' '));
-      if (name.size() > suffix.size() && name.ends_with(suffix)) longest = std::max(longest, suffix.size());
-      left.remove_prefix(std::min(suffix.size() + 1, left.size()));
-    }
+    if (const size_t size = format.suffix_of(name).size(); size < name.size()) longest = std::max(longest, size);
   name.remove_suffix(longest);
   constexpr std::string_view kIndex = ".safetensors.index";
   if (name.size() > kIndex.size() && name.ends_with(kIndex)) name.remove_suffix(kIndex.size());

@@ -61,22 +61,12 @@ Result<Model> read_archive(Packing packing, const char* plain, const Container& 
   return with_stored_size(read_repository_or_files(std::move(archive), plain, container), container);
 }
 
-Result<bool> is_entry_file(const UnpackedForm& form, const Container& container) {
-  if (form.entry_file.empty() || container.name != form.entry_file) return false;
+Result<bool> is_entry_file(const DirectoryForm& form, const Container& container) {
+  if (form.entry.empty() || container.name != form.entry) return false;
   return form.identifies == nullptr || TRY(form.identifies(container.bytes));
 }
 
 }  // namespace
-
-bool UnpackedForm::has_companion(const std::function<bool(std::string_view path)>& exists) const {
-  if (companions.empty()) return true;
-  for (std::string_view left = companions; !left.empty();) {
-    const std::string_view path = left.substr(0, left.find(' '));
-    if (exists(path)) return true;
-    left.remove_prefix(std::min(path.size() + 1, left.size()));
-  }
-  return false;
-}
 
 Result<Model> read_archive_format(const ArchiveFormat& format, const Container& container) {
   if (TRY(is_entry_file(format.unpacked, container))) {

@@ -1,9 +1,9 @@
 // The formats whose files are members of an archive: one row each. A row says how the format is recognized, in a packed
-// archive and in an unpacked directory, and how its members become a Model. detect.cc makes a Format of every row.
+// archive and in an unpacked directory, and how its members become a Model. formats/detect/ makes a Format of every
+// row.
 #pragma once
 
 #include <array>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,32 +15,17 @@ namespace weightfs::archive {
 /// The kind of archive that a format is packed in.
 enum class Packing { zip, tar };
 
-/// A directory into which such an archive was unpacked. It is named by one of its files.
-struct UnpackedForm {
-  std::string_view entry_file;  ///< the file's name: "carton.toml"; "" if the format is not unpacked
-  std::string_view companions;  ///< paths, separated by spaces, one of which must be in the directory; "" for none
-  Match (*matches)(const Probe& entry) = [](const Probe&) { return Match::no; };
-  /// Whether the entry file's content identifies the format; null when its name is enough. Fails with io.
-  Result<bool> (*identifies)(const SourcePtr& entry) = nullptr;
-  /// The paths of files that the directory may have, for a directory on a server that is not asked for a listing; null:
-  /// the format is not read there. Empty if the companion is missing. Fails as reading does.
-  Result<std::vector<std::string>> (*files)(const Container& entry) = nullptr;
-
-  /// Whether one of the companions exists, or none is needed.
-  bool has_companion(const std::function<bool(std::string_view path)>& exists) const;
-};
-
-/// A file that an unpacked archive of torch.save has besides its object: some programs write not all of them.
-inline constexpr std::string_view kCompanionsOfPytorch = "version byteorder data/0";
-
 /// A format that lives in an archive.
 struct ArchiveFormat {
-  std::string_view name;  ///< as Format::name
+  std::string_view name;          ///< as Format::name
+  std::string_view title = name;  ///< as Format::title
   Packing packing;
   /// Whether the archive is of this format. Fails when a member's bytes are not available.
   Result<bool> (*matches)(const Archive& archive);
   Result<Model> (*read)(Archive archive, const Container& container);
-  UnpackedForm unpacked = {};
+  Match (*matches_entry)(const Probe& entry) = [](const Probe&) { return Match::no; };  ///< of a directory
+  Traits traits = {};
+  DirectoryForm unpacked = {};  ///< the directory into which such an archive was unpacked
 };
 
 }  // namespace weightfs::archive
@@ -107,49 +92,88 @@ inline constexpr std::array kArchiveFormats = {
                   .packing = Packing::zip,
                   .matches = matches_carton,
                   .read = read_carton,
-                  .unpacked = {"carton.toml", "MANIFEST", matches_carton_toml, nullptr, files_of_unpacked_carton}},
+                  .matches_entry = matches_carton_toml,
+                  .unpacked = {.entry = "carton.toml", .companions = "MANIFEST", .files = files_of_unpacked_carton}},
     ArchiveFormat{.name = "keras",
+                  .title = "Keras",
                   .packing = Packing::zip,
                   .matches = matches_keras,
                   .read = read_keras,
-                  .unpacked = {"config.json", "model.weights.h5", matches_keras_config, nullptr}},
+                  .matches_entry = matches_keras_config,
+                  .traits = {.framework = Traits::keras},
+                  .unpacked = {.entry = "config.json", .companions = "model.weights.h5"}},
     ArchiveFormat{.name = "weightfs-export",
                   .packing = Packing::tar,
                   .matches = matches_export,
                   .read = read_export,
-                  .unpacked = {"tensors.json", "", matches_export_index, is_export_index}},
+                  .matches_entry = matches_export_index,
+                  .unpacked = {.entry = "tensors.json", .identifies = is_export_index}},
     ArchiveFormat{.name = "tvm-mlf",
                   .packing = Packing::tar,
                   .matches = matches_mlf,
                   .read = read_mlf,
-                  .unpacked = {"metadata.json", "", matches_mlf_metadata, is_mlf_metadata}},
-    ArchiveFormat{.name = "pt2", .packing = Packing::zip, .matches = matches_pt2, .read = read_pt2},
-    ArchiveFormat{
-        .name = "pytorch",
-        .packing = Packing::zip,
-        .matches = matches_pytorch,
-        .read = read_pytorch,
-        .unpacked = {.entry_file = "data.pkl", .companions = kCompanionsOfPytorch, .identifies = is_unpacked_pytorch}},
-    ArchiveFormat{
-        .name = "pytorch-tar", .packing = Packing::tar, .matches = matches_pytorch_tar, .read = read_pytorch_tar},
+                  .matches_entry = matches_mlf_metadata,
+                  .unpacked = {.entry = "metadata.json", .identifies = is_mlf_metadata}},
+    ArchiveFormat{.name = "pt2",
+                  .title = "torch.export",
+                  .packing = Packing::zip,
+                  .matches = matches_pt2,
+                  .read = read_pt2,
+                  .traits = {.content = Traits::graph, .has_version_of_storage = true}},
+    ArchiveFormat{.name = "pytorch",
+                  .title = "PyTorch",
+                  .packing = Packing::zip,
+                  .matches = matches_pytorch,
+                  .read = read_pytorch,
+                  .traits = {.framework = Traits::torch,
+                             .may_have_torchscript = true,
+                             .has_modules = true,
+                             .has_version_of_storage = true},
+                  .unpacked = {.entry = "data.pkl",
+                               .companions = "version byteorder data/0",
+                               .identifies = is_unpacked_pytorch,
+                               .is_below_others = true}},
+    ArchiveFormat{.name = "pytorch-tar",
+                  .packing = Packing::tar,
+                  .matches = matches_pytorch_tar,
+                  .read = read_pytorch_tar,
+                  .traits = {.framework = Traits::torch, .has_modules = true}},
     ArchiveFormat{.name = "oci-layout",
                   .packing = Packing::tar,
                   .matches = matches_oci_layout,
                   .read = read_oci_layout,
-                  .unpacked = {"index.json", "oci-layout", matches_oci_index, nullptr}},
+                  .matches_entry = matches_oci_index,
+                  .unpacked = {.entry = "index.json", .companions = "oci-layout"}},
     ArchiveFormat{.name = "tensorflow-savedmodel",
+                  .title = "TensorFlow SavedModel",
                   .packing = Packing::tar,
                   .matches = matches_saved_model,
                   .read = read_saved_model,
-                  .unpacked = {"saved_model.pb", "", matches_saved_model_pb, nullptr, files_of_saved_model}},
+                  .matches_entry = matches_saved_model_pb,
+                  .traits = {.content = Traits::graph, .framework = Traits::tensorflow, .has_integer_weights = true},
+                  .unpacked = {.entry = "saved_model.pb", .files = files_of_saved_model}},
     ArchiveFormat{.name = "nnef",
                   .packing = Packing::tar,
                   .matches = matches_nnef,
                   .read = read_nnef,
-                  .unpacked = {"graph.nnef", "", matches_nnef_graph, nullptr}},
-    ArchiveFormat{.name = "nemo", .packing = Packing::tar, .matches = matches_nemo, .read = read_nemo},
-    ArchiveFormat{.name = "dduf", .packing = Packing::zip, .matches = matches_dduf, .read = read_dduf},
-    ArchiveFormat{.name = "npz", .packing = Packing::zip, .matches = matches_npz, .read = read_npz},
+                  .matches_entry = matches_nnef_graph,
+                  .traits = {.content = Traits::graph},
+                  .unpacked = {.entry = "graph.nnef"}},
+    ArchiveFormat{.name = "nemo",
+                  .packing = Packing::tar,
+                  .matches = matches_nemo,
+                  .read = read_nemo,
+                  .traits = {.framework = Traits::nemo}},
+    ArchiveFormat{.name = "dduf",
+                  .packing = Packing::zip,
+                  .matches = matches_dduf,
+                  .read = read_dduf,
+                  .traits = {.content = Traits::pipeline}},
+    ArchiveFormat{.name = "npz",
+                  .packing = Packing::zip,
+                  .matches = matches_npz,
+                  .read = read_npz,
+                  .traits = {.has_version_of_storage = true}},
 };
 
 /// Reads a container as this format: a directory if the container is its entry file, else an archive. Fails with

@@ -12,6 +12,7 @@
 #include "formats/code/targets.h"
 #include "formats/code/template.h"
 #include "formats/common/lenient_json.h"
+#include "formats/format.h"
 #include "formats/protobuf/scanner.h"
 
 namespace weightfs::code {
@@ -52,7 +53,7 @@ Budget budget_for(const Model& model, uint64_t size) { return Budget(model.has_m
 bool FileExaminer::is_wanted(const std::string& path) const {
   if (is_configuration(path) || is_template(path) || may_have_targets(path) || is_bundle_configuration(path))
     return true;
-  if (model_.format == "pytorch" && is_torchscript(path)) return true;
+  if (traits_of(model_.format).may_have_torchscript && is_torchscript(path)) return true;
   return std::string_view(path).substr(path.rfind('/') + 1) == kKerasMetadata;
 }
 
@@ -89,7 +90,8 @@ Result<void> FileExaminer::examine_content(const Part& part) {
   const std::string text = TRY(text_of(part));
   if (is_template(part.path)) add_template(text, part.path, out_);
   if (may_have_targets(part.path)) examine_yaml(text, part.path);
-  if (model_.format == "pytorch" && is_torchscript(part.path)) add_torchscript(text, part.path, out_);
+  if (traits_of(model_.format).may_have_torchscript && is_torchscript(part.path))
+    add_torchscript(text, part.path, out_);
   const SourcePtr file = in_memory(text);
   if (part.path.ends_with(kKerasMetadata)) return examine_keras(*file, part.path);
   const bool is_bundle = is_bundle_configuration(part.path) && part.path.ends_with(".json");
@@ -105,9 +107,9 @@ Result<void> FileExaminer::examine_content(const Part& part) {
 void FileExaminer::examine_yaml(const std::string& text, const std::string& path) {
   const bool is_bundle = is_bundle_configuration(path);
   add_targets(text, path,
-              is_bundle                 ? Instantiator::monai
-              : model_.format == "nemo" ? Instantiator::nemo
-                                        : Instantiator::hydra,
+              is_bundle                                            ? Instantiator::monai
+              : traits_of(model_.format).framework == Traits::nemo ? Instantiator::nemo
+                                                                   : Instantiator::hydra,
               out_);
   if (is_bundle) add_expressions(without_escapes(text), path, out_);
 }

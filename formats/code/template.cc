@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/format.h"
 
 namespace weightfs::code {
 namespace {
@@ -228,7 +229,7 @@ void add_template(std::string_view jinja, std::string_view file, CodeList& out) 
 
 void add_templates(const Model& model, std::string_view file, CodeList& out) {
   constexpr std::string_view kKey = "tokenizer.chat_template";
-  if (model.gguf_keys == nullptr && model.format != "gguf") return;
+  if (model.gguf_keys == nullptr && !traits_of(model.format).has_gguf_keys) return;
   for (const auto& [key, value] : model.metadata) {
     if (!key.starts_with(kKey)) continue;
     if (const auto* const text = std::get_if<std::string>(&value)) add_template(*text, file, out);

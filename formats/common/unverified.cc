@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "formats/flat_formats.h"
+#include "formats/gguf_keys.h"
+
 namespace weightfs {
 
 Result<BlobContent> detect_blob_content(const Source& bytes) {

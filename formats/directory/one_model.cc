@@ -12,6 +12,7 @@
 #include "formats/directory/directory_files.h"
 #include "formats/directory/pieces.h"
 #include "formats/directory/small_json.h"
+#include "formats/flat_formats.h"
 
 namespace weightfs {
 namespace directory {

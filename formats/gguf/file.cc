@@ -9,6 +9,7 @@
 #include "formats/common/cursor.h"
 #include "formats/common/limits.h"
 #include "formats/gguf/types.h"
+#include "formats/gguf_keys.h"
 
 namespace weightfs::gguf {
 namespace {

@@ -8,11 +8,12 @@
 #include "base/text.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "formats/gguf/file.h"
 #include "formats/gguf/split.h"
 #include "formats/gguf/tensors.h"
 #include "formats/gguf/types.h"
+#include "formats/gguf_keys.h"
 #include "formats/other_files.h"
 #include "formats/output.h"
 

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "formats/archive/nested.h"
 #include "formats/archive/zip.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 
 namespace weightfs {
 namespace llamafile {

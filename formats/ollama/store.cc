@@ -1,12 +1,13 @@
 // Ollama's store on disk: manifests/HOST/NAMESPACE/MODEL/TAG, and the blobs that they name in blobs/. (ollama/ollama,
 // manifest/paths.go and manifest.go.)
+#include "formats/ollama/store.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 
 #include "base/text.h"
-#include "formats/format.h"
 #include "formats/ollama/manifest.h"
 #include "formats/ollama/name.h"
 

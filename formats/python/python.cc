@@ -217,11 +217,11 @@ class PickledModel {
 
 // Whether it is the object of an archive of torch.save that was unpacked: its storages are files beside it.
 Result<bool> is_unpacked_checkpoint(const Container& container) {
-  if (container.name != "data.pkl" || container.folder == nullptr || !container.folder->lists_files()) return false;
-  const archive::UnpackedForm form{"data.pkl", archive::kCompanionsOfPytorch};
+  const DirectoryForm& form = format_named("pytorch")->directory;
+  if (container.name != form.entry || container.folder == nullptr || !container.folder->lists_files()) return false;
   return form.has_companion([&](std::string_view path) {
     return container.folder->open_below(path, "").has_value();
-  }) && TRY(is_unpacked_pytorch(container.bytes));
+  }) && TRY(form.identifies(container.bytes));
 }
 
 }  // namespace

@@ -99,8 +99,7 @@ ModelPtr model_of(const pickle::Names& names) {
 }
 
 // What is in a compressed file. A text is known by its beginning.
-Result<ModelPtr> decoded_part(const PartFile& file, const Compression& compression,
-                              std::span<const std::string_view> only) {
+Result<ModelPtr> decoded_part(const PartFile& file, const Compression& compression, Only only) {
   std::string first = first_decoded(file.head(), compression, kHeadSize);
   const Container shown{.name = file.content_name(), .bytes = in_memory(first), .budget = file.shared_budget()};
   if (!first.empty() && !TRY(could_be_model(shown, only))) {
@@ -117,7 +116,7 @@ Result<ModelPtr> decoded_part(const PartFile& file, const Compression& compressi
 }  // namespace
 }  // namespace python
 
-Result<ModelPtr> unpickled_part(const Model& model, const Part& part, std::span<const std::string_view> only) {
+Result<ModelPtr> unpickled_part(const Model& model, const Part& part, Only only) {
   const auto file = TRY(python::PartFile::open(model, part));
   for (const auto& [magic, what] : python::kArchives)
     if (file.head().starts_with(magic)) return failure(Code::unsupported, fmt::format("not examined: {}", what));

@@ -15,6 +15,7 @@
 #include "formats/code/list.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
+#include "formats/flat_formats.h"
 #include "formats/grouped.h"
 #include "formats/other_files.h"
 #include "formats/safetensors/unlisted_shards.h"

@@ -10,7 +10,7 @@
 #include "formats/completeness.h"
 #include "formats/directory/small_json.h"
 #include "formats/directory/weight_files.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "formats/safetensors/unlisted_shards.h"
 #include "formats/summary/facts/adapter.h"
 #include "formats/summary/facts/cache.h"
@@ -76,13 +76,9 @@ void find_quantisation(Work& work) {
 }
 
 std::string format_by_name(const std::string& path) {
-  for (const Format& format : formats())
-    for (std::string_view left = format.suffixes; !left.empty();) {
-      const std::string_view suffix = left.substr(0, left.find(' '));
-      if (path.ends_with(suffix)) return std::string(format.name);
-      left.remove_prefix(std::min(suffix.size() + 1, left.size()));
-    }
-  return "";
+  const auto all = formats();
+  const auto named = std::ranges::find_if(all, [&](const Format& format) { return !format.suffix_of(path).empty(); });
+  return named == all.end() ? "" : std::string(named->name);
 }
 
 void describe_files(Work& work) {
@@ -124,9 +120,10 @@ void add_up_components(const Model& model, const std::vector<Counted>& counted, 
 void describe_pipeline(Work& work, const std::vector<Counted>& counted) {
   Summary& out = work.out;
   const TensorList& tensors = work.model.tensors;
-  const Map* const index = work.model.format == "dduf" ? &work.model.metadata : work.files.object("model_index.json");
+  const bool is_one_file = traits_of(work.model.format).content == Traits::pipeline;  // its metadata are the index
+  const Map* const index = is_one_file ? &work.model.metadata : work.files.object("model_index.json");
   if (index != nullptr) out.architecture = out.architecture_class = text_in(*index, "_class_name").substr(0, kMaxName);
-  if (work.model.format == "dduf") {
+  if (is_one_file) {
     std::set<std::string_view> names;
     for (size_t i = 0; i < tensors.size() && names.size() < 100; ++i)
       if (const size_t slash = tensors.name(i).find('/'); slash != std::string_view::npos)
@@ -181,7 +178,8 @@ void describe_name(Work& work) {
     if (std::string stated = work.config.outer.text({"_name_or_path", "name_or_path"}); is_repository_name(stated))
       out.name = std::move(stated);
   if (const auto* const name = work.model.common.find_as<std::string>("name"); out.name.empty() && name != nullptr)
-    if (work.model.format != "dduf" || is_repository_name(*name)) out.name = name->substr(0, kMaxName);
+    if (traits_of(work.model.format).content != Traits::pipeline || is_repository_name(*name))
+      out.name = name->substr(0, kMaxName);
   // A card describes the model of its directory, not each file that is beside it.
   if (out.name.empty() && work.model.chosen.is_set()) out.name = title_of(work.files.head("README.md", 64 * 1024));
   if (out.name.empty()) out.name = out.repository;
@@ -194,7 +192,7 @@ void describe_common(Work& work) {
   if (out.license.empty() && license != nullptr) out.license = license->substr(0, kMaxName);
   if (out.repository.empty()) out.repository = text_in(work.model.common, "repository").substr(0, kMaxName);
   if (out.commit.empty()) out.commit = text_in(work.model.common, "commit").substr(0, kMaxName);
-  if (work.gguf == nullptr || work.model.format == "gguf") return;
+  if (work.gguf == nullptr || traits_of(work.model.format).has_gguf_keys) return;
   // An Ollama model: its template is a layer.
   for (const Part& part : work.model.parts)
     if (part.path == "template" || part.path == "template.txt") {

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/format.h"
+#include "formats/gguf_keys.h"
 #include "formats/output.h"
 #include "fs/views/model_file.h"
 #include "fs/views/records.h"
@@ -142,7 +144,8 @@ void add_file_type(GgufMetadata& metadata, uint32_t type) {
 
 Result<GgufMetadata> metadata_as_stored(const Model& model, Types types) {
   if (model.gguf_keys == nullptr) {
-    if (model.format == "gguf") return failure(Code::unsupported, "the metadata of GGUF version 1 has another form");
+    if (traits_of(model.format).has_gguf_keys)
+      return failure(Code::unsupported, "the metadata of GGUF version 1 has another form");
     return made_metadata(model);
   }
   const GgufKeys& keys = *model.gguf_keys;

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "formats/completeness.h"
+#include "formats/format.h"
 #include "fs/tree/listing.h"
 
 namespace weightfs::info {
@@ -15,12 +17,17 @@ constexpr size_t kMostAlternatives = 3;
 
 // "3 GGUF", "onnx/model.onnx": files of a format that has several are counted.
 std::vector<std::string> alternatives_of(const summary::Summary& summary) {
-  const auto is_gguf = [](const summary::Alternative& one) { return one.format == "gguf"; };
-  const auto ggufs = std::ranges::count_if(summary.alternatives, is_gguf);
+  std::map<std::string_view, size_t> counts;
   std::vector<std::string> out;
-  if (ggufs > 0) out.push_back(fmt::format("{} GGUF", ggufs));
-  for (const summary::Alternative& one : summary.alternatives)
-    if (!is_gguf(one)) out.push_back(one.path);
+  for (const summary::Alternative& one : summary.alternatives) {
+    if (traits_of(one.format).has_many_quantisations)
+      ++counts[format_named(one.format)->title];
+    else
+      out.push_back(one.path);
+  }
+  std::vector<std::string> counted;
+  for (const auto& [title, count] : counts) counted.push_back(fmt::format("{} {}", count, title));
+  out.insert(out.begin(), counted.begin(), counted.end());
   return out;
 }
 

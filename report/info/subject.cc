@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "formats/code/code.h"
 #include "formats/directory/weight_files.h"
+#include "formats/format.h"
 #include "fs/tree/listing.h"
 
 namespace weightfs::info {
@@ -30,29 +31,6 @@ constexpr std::array kKinds = {Word{"causal-lm", "language model"},    Word{"enc
 constexpr std::array kMethods = {Word{"LORA", "LoRA"}, Word{"DORA", "DoRA"},       Word{"LOHA", "LoHa"},
                                  Word{"LOKR", "LoKr"}, Word{"ADALORA", "AdaLoRA"}, Word{"VERA", "VeRA"}};
 
-constexpr std::array kFormats = {Word{"gguf", "GGUF"},
-                                 Word{"onnx", "ONNX"},
-                                 Word{"tflite", "TFLite"},
-                                 Word{"rten", "RTen"},
-                                 Word{"pytorch", "PyTorch"},
-                                 Word{"dcp", "PyTorch DCP"},
-                                 Word{"pt2", "torch.export"},
-                                 Word{"keras", "Keras"},
-                                 Word{"hdf5", "HDF5"},
-                                 Word{"npy", "NumPy"},
-                                 Word{"npz", "npz"},
-                                 Word{"coreml", "Core ML"},
-                                 Word{"ggml", "ggml"},
-                                 Word{"ollama", "Ollama"},
-                                 Word{"tvm", "TVM"},
-                                 Word{"executorch", "ExecuTorch"},
-                                 Word{"tensorflow-savedmodel", "TensorFlow SavedModel"},
-                                 Word{"tensorflow-checkpoint", "TensorFlow checkpoint"},
-                                 Word{"tensorflow-graph", "TensorFlow graph"}};
-
-// Whose versions are not those of the program that writes them, and say nothing.
-constexpr std::array<std::string_view, 6> kWithoutVersion = {"pytorch", "pytorch-legacy", "pt2", "hdf5", "npy", "npz"};
-
 // Names of plain types, whose bits per weight are known.
 constexpr std::array<std::string_view, 3> kPlain = {"F32", "F16", "BF16"};
 
@@ -67,9 +45,10 @@ std::string kind_text(const summary::Summary& summary) {
 }
 
 std::string format_text(const Model& model) {
-  const std::string format(word_for(kFormats, model.format));
+  const Format* const row = format_named(model.format);
+  const std::string format(row == nullptr ? model.format : row->title);
   const std::string version(trimmed(model.version));
-  if (version.empty() || std::ranges::count(kWithoutVersion, model.format) > 0) return format;
+  if (version.empty() || traits_of(model.format).has_version_of_storage) return format;
   const bool is_number = version.find_first_not_of("0123456789.") == version.npos;
   return fmt::format(fmt::runtime(is_number ? "{} {}" : "{} ({})"), format, version);
 }

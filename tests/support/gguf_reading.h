@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/gguf_builder.h"
 #include "tests/support/model_text.h"
 #include "tests/support/reading.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 
 namespace weightfs::test {
 

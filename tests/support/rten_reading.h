@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/rten_builder.h"
 #include "tests/support/reading.h"
 

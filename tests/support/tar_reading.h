@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/archive/archive.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/tar_builder.h"
 #include "tests/support/reading.h"
 

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/text.h"
+#include "formats/format.h"
 #include "formats/summary/fields.h"
 
 namespace weightfs::summary {
@@ -85,10 +85,7 @@ void describe_methods(const Map& metadata, Summary& out) {
 }  // namespace
 
 bool is_graph_format(const Model& model) {
-  static constexpr auto kFormats = std::to_array<std::string_view>(
-      {"caffe", "coreml", "darknet", "executorch", "ncnn", "nnef", "onnx", "openvino", "ort", "pt2", "rten",
-       "tensorflow-graph", "tensorflow-savedmodel", "tfjs", "tflite"});
-  if (std::ranges::find(kFormats, model.format) != kFormats.end()) return true;
+  if (traits_of(model.format).content == Traits::graph) return true;
   const auto* const facts = model.metadata.find_as<Map>("pytorch");
   const auto* const is_script = facts == nullptr ? nullptr : facts->find_as<bool>("torchscript");
   return is_script != nullptr && *is_script;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/format.h"
 #include "formats/summary/facts/graph.h"
 #include "formats/summary/tensors/tensor_name.h"
 
@@ -218,13 +219,14 @@ std::string kind_of(const Model& model, const Config& config, const Map* gguf, S
   if (known.adapter) return "adapter";
   if (gguf != nullptr && (known.architecture == "clip" || text_in(*gguf, "general.type") == "mmproj"))
     return "projector";
-  if (!known.components.empty() || model.format == "dduf") return "pipeline";
+  const Traits::Content content = traits_of(model.format).content;
+  if (!known.components.empty() || content == Traits::pipeline) return "pipeline";
   if (gguf != nullptr)
     if (std::string kind = kind_by_gguf(model, *gguf, known); !kind.empty()) return kind;
   if (files.has("modules.json")) return "embedding";
   if (std::string kind = kind_by_config(config, files, known); !kind.empty()) return kind;
   if (model.tensors.empty() && model.common.find("remote_host") != nullptr) return "remote";
-  if (model.format == "xgboost" || model.format == "lightgbm") return "trees";
+  if (content == Traits::trees) return "trees";
   return is_graph_format(model) ? "graph" : "tensors";
 }
 

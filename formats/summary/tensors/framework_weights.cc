@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "formats/format.h"
 #include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::summary {
@@ -24,7 +25,7 @@ bool is_quantised_type(const TensorView& tensor) {
 
 // The modules of quantised tensors have a scale and a zero point of their output.
 void count_torch(const Model& model, Roles& roles, std::vector<bool>& is_counted) {
-  if (!model.format.starts_with("pytorch")) return;
+  if (traits_of(model.format).framework != Traits::torch) return;
   const TensorList& tensors = model.tensors;
   std::set<std::string_view> names;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -60,7 +61,7 @@ bool is_all_int8(const Model& model) {
 
 // int8 or two int4 in a byte: only the configuration tells.
 void count_keras(const Model& model, Roles& roles, std::vector<bool>& is_counted) {
-  if (model.format != "keras" && model.format != "hdf5") return;
+  if (traits_of(model.format).framework != Traits::keras) return;
   const TensorList& tensors = model.tensors;
   std::map<std::string_view, Variables> layers;
   for (size_t i = 0; i < tensors.size(); ++i) {

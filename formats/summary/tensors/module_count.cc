@@ -426,14 +426,13 @@ std::pair<std::optional<Unpacked>, uint64_t> ModuleCounter::by_groups(const Modu
 // The bits of elements that have a scale for a row: those of the type, unless several are packed into one.
 Number ModuleCounter::bits_by_row(const Module& module, const Member& weight) const {
   const DType& type = dtype(weight);
-  if (model_.format == "hdf5" || model_.format == "keras") return std::nullopt;  // int8, or two int4 of Keras
+  if (framework_ == Traits::keras) return std::nullopt;  // int8, or two int4 of Keras
   const bool is_packed = stated_.bits && *stated_.bits < kMaxBits && weight.piece != Piece::flat_weight;
   if (type.name == "int8") return is_packed ? std::nullopt : Number(8);
   if (type.name == "int16") return is_packed ? std::nullopt : Number(16);
   if (type.name == "uint8" && stated_.method == "bitnet") return 2;
   // ONNX Runtime's quantizer stores one element in a byte; what operators pack is known from their nodes.
-  if (type.name == "uint8" && model_.tensors.name(weight.tensor).ends_with("_quantized") &&
-      (model_.format == "onnx" || model_.format == "ort"))
+  if (type.name == "uint8" && model_.tensors.name(weight.tensor).ends_with("_quantized") && framework_ == Traits::onnx)
     return 8;
   if (type.name == "uint8" && module.has(Piece::zeros) && !stated_.bits) return std::nullopt;
   return is_word(type) || type.name == "uint8" ? stated_.bits : std::nullopt;

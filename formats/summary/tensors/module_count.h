@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "formats/model.h"
+#include "formats/format.h"
 #include "formats/summary/tensors/groups.h"
 #include "formats/summary/tensors/modules.h"
 #include "formats/summary/tensors/role_list.h"
@@ -25,7 +25,7 @@ class ModuleCounter {
  public:
   /// All of them outlive this object.
   ModuleCounter(const Model& model, const StatedPacking& stated, const ParseObject& parse)
-      : model_(model), stated_(stated), parse_(parse) {}
+      : model_(model), framework_(traits_of(model.format).framework), stated_(stated), parse_(parse) {}
 
   /// The tensor that holds the weights, and what is known of it; null if the module is not packed.
   std::pair<const Module::Member*, ModuleCount> count(const Module& module) const;
@@ -69,6 +69,7 @@ class ModuleCounter {
   Number bits_by_zeros(const Module& module, const Member& scale) const;
 
   const Model& model_;
+  const Traits::Framework framework_;
   const StatedPacking& stated_;
   const ParseObject& parse_;
 };

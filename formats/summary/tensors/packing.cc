@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/format.h"
 #include "formats/summary/tensors/framework_weights.h"
 #include "formats/summary/tensors/module_count.h"
 #include "formats/summary/tensors/modules.h"
@@ -129,7 +130,7 @@ bool may_be_packed(const TensorList& tensors, size_t i) {
 bool has_many_integers(const Model& model, const Roles& roles, const std::vector<bool>& is_counted) {
   constexpr uint64_t kPart = 16;  // embeddings and heads, which stay floating point, are at most so many times as large
   constexpr uint64_t kSmallest = 1024;  // bytes of a matrix of weights
-  if (model.format != "safetensors" && !model.format.starts_with("pytorch")) return false;
+  if (!traits_of(model.format).has_modules) return false;
   Number integers = 0, weights = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const Role role = roles.tensors[i].role;

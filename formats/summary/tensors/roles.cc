@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/format.h"
 #include "formats/summary/tensors/groups.h"
 #include "formats/summary/tensors/packing.h"
 #include "formats/summary/tensors/tensor_name.h"
@@ -40,24 +41,15 @@ bool has_rotary_frequencies(std::string_view name) {
   return at != name.npos && name.find("freqs", at) != name.npos;
 }
 
-// Formats of graphs that are quantised: integers of at most 8 bits are weights.
-bool has_integer_weights(const Model& model) {
-  static constexpr auto kGraphs =
-      std::to_array<std::string_view>({"coreml", "executorch", "onnx", "openvino", "ort", "rten", "tensorflow-graph",
-                                       "tensorflow-savedmodel", "tfjs", "tflite"});
-  return std::ranges::find(kGraphs, model.format) != kGraphs.end();
-}
-
-bool is_integer_weight(const Model& model, const DType& dtype, ShapeView shape) {
-  if (!has_integer_weights(model) || shape.empty() || dtype.name == "bool") return false;
+bool is_integer_weight(const Traits& traits, const DType& dtype, ShapeView shape) {
+  if (!traits.has_integer_weights || shape.empty() || dtype.name == "bool") return false;
   return bits_of(dtype).value_or(64) <= 8;
 }
 
-// The tensors of a TFLite or TensorFlow.js that have a scale: biases are int32, but other int32 are shapes.
+// The tensors that have a scale, in formats that list them: biases are int32, but other int32 are shapes.
 using Scaled = std::set<std::string_view>;
-Scaled scaled_tensors(const Model& model) {
-  const bool has_list = model.format == "tflite" || model.format == "tfjs";
-  const auto* const list = has_list ? model.metadata.find_as<List>("quantization") : nullptr;
+Scaled scaled_tensors(const Model& model, const Traits& traits) {
+  const auto* const list = traits.lists_scaled_tensors ? model.metadata.find_as<List>("quantization") : nullptr;
   Scaled out;
   if (list == nullptr) return out;
   for (const Value& value : *list)
@@ -71,15 +63,14 @@ std::string_view without_attribute(std::string_view name) {
   return name.ends_with(kValue) ? name.substr(0, name.size() - kValue.size()) : name;
 }
 
-bool is_buffer(const Model& model, const Scaled& scaled, size_t i) {
+bool is_buffer(const Model& model, const Traits& traits, const Scaled& scaled, size_t i) {
   const DType& dtype = *model.tensors.dtype(i);
   const std::string_view name = model.tensors.name(i);
   const ShapeView shape = model.tensors.shape(i);
   if (dtype.name == "string") return true;
-  if (&dtype == &kUnknownDType && model.format != "gguf") return true;  // the shapes of a GGUF are logical
-  if (is_integer(dtype)) return !is_integer_weight(model, dtype, shape) && !scaled.contains(name);
-  if ((model.format == "onnx" || model.format == "ort" || model.format == "tensorflow-graph") && shape.empty())
-    return true;
+  if (&dtype == &kUnknownDType && !traits.has_logical_shapes) return true;
+  if (is_integer(dtype)) return !is_integer_weight(traits, dtype, shape) && !scaled.contains(name);
+  if (traits.has_scalar_constants && shape.empty()) return true;
   std::string_view last = last_component(without_attribute(name));
   if (last == "weight") last = last_component(parent_of(name));
   if (std::ranges::binary_search(kBuffers, last)) return true;
@@ -146,25 +137,25 @@ Roles find_roles(const Model& model, const StatedPacking& stated, const ParseObj
   Roles roles;
   const TensorList& tensors = model.tensors;
   const bool has_gguf_scales = has_type(tensors, "nvfp4");
-  const Scaled scaled = scaled_tensors(model);
-  const bool is_openvino = model.format == "openvino";
-  const std::vector<bool> companions = is_openvino ? nncf_companions(tensors) : std::vector<bool>(tensors.size());
-  const bool has_slots = has_optimizer_slots(tensors, model.format);
+  const Traits& traits = traits_of(model.format);
+  const Scaled scaled = scaled_tensors(model, traits);
+  const std::vector<bool> companions =
+      traits.has_scales_beside ? nncf_companions(tensors) : std::vector<bool>(tensors.size());
+  const bool has_slots = has_optimizer_slots(tensors, traits);
   roles.tensors.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const uint64_t elements = elements_of(tensors.shape(i)).value_or(0);
     const bool is_companion = companions[i] || tensors.dtype(i)->name == "float8_e8m0fnu" ||
                               (has_gguf_scales && is_gguf_scale(tensors, i)) || is_activation_scale(tensors, i);
-    roles.tensors.push_back(is_training_state(tensors.name(i), model.format, has_slots) ? Counted{Role::state, elements}
-                            : is_companion                                              ? Counted{Role::companion, 0}
-                            : is_buffer(model, scaled, i) ? Counted{Role::buffer, elements}
-                                                          : Counted{Role::parameter, elements});
+    roles.tensors.push_back(is_training_state(tensors.name(i), traits, has_slots) ? Counted{Role::state, elements}
+                            : is_companion                                        ? Counted{Role::companion, 0}
+                            : is_buffer(model, traits, scaled, i)                 ? Counted{Role::buffer, elements}
+                                                                                  : Counted{Role::parameter, elements});
   }
-  // In these files two tensors cannot have the same place, or may have it only if they are empty.
-  if (model.format != "gguf" && model.format != "safetensors") find_shared_storage(model, roles.tensors);
+  if (!traits.has_tensors_apart) find_shared_storage(model, roles.tensors);
   find_averages(tensors, roles.tensors);
-  if (model.format.starts_with("pytorch")) find_trainer_state(tensors, roles.tensors);
-  if (model.format != "tflite" && !is_openvino) count_packed(model, stated, parse, roles);
+  if (traits.framework == Traits::torch) find_trainer_state(tensors, roles.tensors);
+  if (!traits.is_unpacked) count_packed(model, stated, parse, roles);
   return roles;
 }
 

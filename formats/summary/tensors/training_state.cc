@@ -87,23 +87,25 @@ bool has_component_of_an_optimizer(std::string_view name) {
 
 }  // namespace
 
-bool has_optimizer_slots(const TensorList& tensors, std::string_view format) {
-  if (!format.starts_with("pytorch") && format != "safetensors") return true;
+bool has_optimizer_slots(const TensorList& tensors, const Traits& traits) {
+  if (!traits.has_modules) return true;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string_view name = tensors.name(i);
-    if (is_training_state(name, format, true) && (!is_like_a_module(name) || has_component_of_an_optimizer(name)))
+    if (is_training_state(name, traits, true) && (!is_like_a_module(name) || has_component_of_an_optimizer(name)))
       return true;
   }
   return false;
 }
 
-bool is_training_state(std::string_view name, std::string_view format, bool has_slots) {
+bool is_training_state(std::string_view name, const Traits& traits, bool has_slots) {
   if (!has_slots && is_like_a_module(name)) return false;
   const std::string_view last = last_component(name);
   if (is_in(last, kOwnSlots)) return true;
-  if (format.starts_with("tensorflow-") && (has_component(name, ".OPTIMIZER_SLOT") || is_in(last, kTensorflowSlots)))
+  if (traits.framework == Traits::tensorflow &&
+      (has_component(name, ".OPTIMIZER_SLOT") || is_in(last, kTensorflowSlots)))
     return true;
-  if (format == "paddle" && std::ranges::any_of(kPaddleSlots, [&](auto end) { return name.ends_with(end); }))
+  if (traits.framework == Traits::paddle &&
+      std::ranges::any_of(kPaddleSlots, [&](auto end) { return name.ends_with(end); }))
     return true;
   std::string_view left = name;
   const std::string_view first = first_object(left);

@@ -1,11 +1,14 @@
 #include "formats/tensorflow/checkpoint/checkpoint.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "formats/flat_formats.h"
 #include "formats/tensorflow/checkpoint/bundle.h"
 #include "formats/tensorflow/checkpoint/table.h"
 #include "formats/tensorflow/checkpoint/version1.h"
@@ -140,5 +143,13 @@ Match matches_tensorflow_checkpoint(const Probe& probe) {
 }
 
 Result<Model> read_tensorflow_checkpoint(const Container& container) { return tensorflow::read_index(container); }
+
+bool is_only_checkpoint(std::string_view index, const std::vector<std::string>& names) {
+  const std::string_view stem = index.substr(0, index.size() - tensorflow::kSuffix.size());
+  const std::string data = fmt::format("{}.data-00000-of-", stem);
+  const auto begins_data = [&](std::string_view name) { return name.starts_with(data); };
+  const auto is_other = [&](std::string_view name) { return !name.starts_with(stem) && is_named_as_model(name); };
+  return std::ranges::any_of(names, begins_data) && std::ranges::none_of(names, is_other);
+}
 
 }  // namespace weightfs

@@ -15,6 +15,7 @@
 #include "base/files/leaf.h"
 #include "base/text.h"
 #include "formats/archive/archive.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/zip_builder.h"
 #include "tests/support/reading.h"
 #include "tests/support/temporary.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/completeness.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/ncnn_builder.h"
 #include "tests/support/memory_folder.h"
 #include "tests/support/model_text.h"

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "formats/completeness.h"
+#include "formats/flat_formats.h"
 #include "tests/support/gguf_reading.h"
 
 namespace weightfs::split_test {

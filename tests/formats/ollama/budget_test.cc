@@ -5,7 +5,8 @@
 
 #include <atomic>
 
-#include "formats/format.h"
+#include "formats/flat_formats.h"
+#include "formats/ollama/store.h"
 #include "tests/builders/ollama_builder.h"
 
 namespace weightfs::ollama_budget_test {

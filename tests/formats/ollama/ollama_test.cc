@@ -8,7 +8,7 @@
 
 #include "base/values/json.h"
 #include "formats/completeness.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "formats/verify.h"
 #include "tests/builders/ollama_builder.h"
 #include "tests/builders/zip_builder.h"

@@ -1,11 +1,12 @@
 // The listing of Ollama's store: models, and warnings about incomplete ones.
+#include "formats/ollama/store.h"
+
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "formats/format.h"
 #include "formats/ollama/manifest.h"
 #include "tests/builders/ollama_builder.h"
 

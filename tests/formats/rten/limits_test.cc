@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/values/json.h"
+#include "formats/flat_formats.h"
 #include "formats/rten/image.h"
 #include "tests/support/rten_reading.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "formats/format.h"
+#include "formats/flat_formats.h"
 #include "tests/builders/gguf_builder.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/rten_reading.h"

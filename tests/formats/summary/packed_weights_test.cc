@@ -128,12 +128,12 @@ TEST(TrainingState, IsFoundByTheObjectsAroundIt) {
         "g_optimizer.state.0.sum", "optimG.state.0.step", "optimizer/vars/3", "optimizer_weights/Adam/dense/kernel/m:0",
         "opt_state.0.mu.params.Dense_0.kernel", "app.optimizer.state.w.exp_avg", "state.0.momentum_buffer",
         "grad_scaler.scale", "w.exp_avg"})
-    EXPECT_TRUE(summary::is_training_state(name, "pytorch", true)) << name;
+    EXPECT_TRUE(summary::is_training_state(name, traits_of("pytorch"), true)) << name;
   for (const char* const name : {"model.weight", "optimizer.target.encoder.kernel", "state.0.weight",
                                  "opt_model.weight", "optimizer", "step", "state", "optimal.weight", "scaler.mean_"})
-    EXPECT_FALSE(summary::is_training_state(name, "pytorch", true)) << name;
-  EXPECT_TRUE(summary::is_training_state("linear_0.w_0_moment1_0", "paddle", true));
-  EXPECT_FALSE(summary::is_training_state("linear_0.w_0_moment1_0", "pytorch", true));
+    EXPECT_FALSE(summary::is_training_state(name, traits_of("pytorch"), true)) << name;
+  EXPECT_TRUE(summary::is_training_state("linear_0.w_0_moment1_0", traits_of("paddle"), true));
+  EXPECT_FALSE(summary::is_training_state("linear_0.w_0_moment1_0", traits_of("pytorch"), true));
 }
 
 TEST(TrainingState, ModulesThatAreNamedLikeItAreParametersWithoutSlots) {
