@@ -14,7 +14,10 @@ Measured run_checked(const Target& target, std::string_view input) {
   const uint64_t read_before = counted_bytes();
   const AllocationCounter allocations;
   const uint64_t begin = thread_cpu_time();
-  target.run(input);
+  if (target.run != nullptr)
+    target.run(input);
+  else
+    read_checked(parse_input(input).named(target.reads.file_name), target.reads.format);
   const Measured cost = {allocations.peak(), counted_bytes() - read_before, thread_cpu_time() - begin};
   if (static const char* const costs = std::getenv("WEIGHTFS_FUZZ_COSTS"); costs != nullptr)
     std::ofstream(costs, std::ios::app) << fmt::format("{} {} {} {} {}\n", target.name, input.size(), cost.memory,

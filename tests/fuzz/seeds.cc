@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tests/fuzz/sibling.h"
+#include "tests/fuzz/targets.h"
 #include "tests/support/small_models.h"
 
 namespace weightfs::test {
@@ -186,6 +187,15 @@ void add_tflite(Seeds& seeds) {
             {empty_buffer(), buffer(strings({"a"}))}, {{0, scalar(4U)}, {6, tables({table({{1, scalar(8U)}})})}}));
 }
 
+// The target of the same name as the format of a small model; "" for other seeds, and if there is none.
+std::string_view target_of_small_model(std::string_view name) {
+  static const std::vector<SmallModel> all = small_models();
+  for (const SmallModel& small : all)
+    for (const Target& target : model_targets())
+      if (name == fmt::format("small-{}", small.title) && small.format == target.reads.format) return target.name;
+  return "";
+}
+
 // The second target of a container seed, besides the one of containers: by the names that add_...() use.
 std::string_view target_of(std::string_view name, std::string_view bytes) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kMagic = {
@@ -235,7 +245,7 @@ std::string_view target_of(std::string_view name, std::string_view bytes) {
   if (bytes.size() > 262 && bytes.substr(257, 5) == "ustar") return "tar";
   for (const auto& [part, target] : kNames)
     if (lower_case(name).find(part) != std::string::npos) return target;
-  return "";
+  return target_of_small_model(name);
 }
 
 // Headers and descrs that the small models do not have, and zips, whose magic number does not tell their target.

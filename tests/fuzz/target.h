@@ -24,15 +24,22 @@ class Random;
 /// Changes `input`, which has at most `max_size` bytes afterwards.
 using Mutate = void (*)(std::string& input, size_t max_size, Random& random);
 
+/// The container that an input is, with the files beside it.
+struct ReadAs {
+  const char* file_name;
+  std::string_view format;  ///< as `--format` takes it
+};
+
 struct Target {
-  std::string_view name;                ///< also the name of its folder in tests/fuzz/corpus
-  void (*run)(std::string_view input);  ///< aborts if a check fails
+  std::string_view name;                          ///< also the name of its folder in tests/fuzz/corpus
+  void (*run)(std::string_view input) = nullptr;  ///< aborts if a check fails; null: reads the input as `reads`
+  ReadAs reads = {};
   Limits limits;
   Mutate mutate = nullptr;                       ///< structure-aware; null: only libFuzzer's mutations
   void (*repair)(std::string& input) = nullptr;  ///< corrects checksums, counts and offsets
 };
 
-/// Every target. A fuzzer links only the one that it runs; the replay links all.
+/// Every target.
 std::span<const Target* const> targets();
 
 /// The measured cost of an input.

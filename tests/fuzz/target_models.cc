@@ -12,11 +12,6 @@
 namespace weightfs::test {
 namespace {
 
-void run_gguf(std::string_view input) { read_checked(parse_input(input).named("m-00001-of-00003.gguf"), "gguf"); }
-void run_rten(std::string_view input) { read_checked(parse_input(input).named("m.rten"), "rten"); }
-void run_tflite(std::string_view input) { read_checked(parse_input(input).named("m.tflite"), "tflite"); }
-void run_executorch(std::string_view input) { read_checked(parse_input(input).named("m.ptd"), "executorch"); }
-
 // Chunks and texts are decoded when they are read, so some tensors are read, too.
 void run_hdf5(std::string_view input) {
   constexpr size_t kMaxRead = 4;
@@ -55,10 +50,6 @@ void repair_hdf5(std::string& input) {
     }
 }
 
-void run_keras(std::string_view input) { read_checked(parse_input(input).named("m.keras"), "keras"); }
-void run_nemo(std::string_view input) { read_checked(parse_input(input).named("m.nemo"), "nemo"); }
-void run_oci_layout(std::string_view input) { read_checked(parse_input(input).named("m.tar"), "oci-layout"); }
-
 // Digests need not match, so that mutated manifests and layers are read.
 class TrustingBlobs final : public Blobs {
  public:
@@ -79,28 +70,14 @@ void run_oci(std::string_view input) {
   read_checked(container, "oci");
 }
 
-void run_keras_sharded(std::string_view input) {
-  read_checked(parse_input(input).named("m.weights.json"), "keras-sharded");
-}
-void run_safetensors(std::string_view input) { read_checked(parse_input(input).named("m.safetensors"), "safetensors"); }
-void run_index(std::string_view input) {
-  read_checked(parse_input(input).named("m.safetensors.index.json"), "safetensors-index");
-}
 void run_bintensors(std::string_view input) {
   const Container container = parse_input(input).named("m.bt");
   for (const char* layout : {"bintensors", "bintensors-release", "bintensors-legacy"}) read_checked(container, layout);
 }
-void run_onnx(std::string_view input) { read_checked(parse_input(input).named("m.onnx"), "onnx"); }
-void run_coreml(std::string_view input) { read_checked(parse_input(input).named("m.mlmodel"), "coreml"); }
-void run_paddle(std::string_view input) { read_checked(parse_input(input).named("m.pdiparams"), "paddle"); }
-void run_ort(std::string_view input) { read_checked(parse_input(input).named("m.ort"), "ort"); }
-void run_ncnn(std::string_view input) { read_checked(parse_input(input).named("m.param"), "ncnn"); }
-void run_ctranslate2(std::string_view input) { read_checked(parse_input(input).named("model.bin"), "ctranslate2"); }
 void run_nnef(std::string_view input) {
   const bool is_file = input.starts_with("\x4E\xEF");
   read_checked(parse_input(input).named(is_file ? "w.dat" : "m.tar"), is_file ? "nnef-tensor" : "nnef");
 }
-void run_darknet(std::string_view input) { read_checked(parse_input(input).named("m.weights"), "darknet"); }
 
 // Numbers are converted when they are read, so the first and last of some arrays are read, too.
 void run_trees(std::string_view input, std::string_view format) {
@@ -121,29 +98,10 @@ void run_trees(std::string_view input, std::string_view format) {
     if (const auto text = document.source.get(); !text && !is_about_the_bytes(text.error()))
       complain("a document cannot be read: " + text.error().message);
 }
-void run_xgboost(std::string_view input) { run_trees(input, "xgboost"); }
-void run_lightgbm(std::string_view input) { run_trees(input, "lightgbm"); }
-void run_openvino(std::string_view input) { read_checked(parse_input(input).named("m.xml"), "openvino"); }
-void run_caffe(std::string_view input) { read_checked(parse_input(input).named("m.caffemodel"), "caffe"); }
-void run_dcp(std::string_view input) { read_checked(parse_input(input).named(".metadata"), "dcp"); }
-void run_pt2(std::string_view input) { read_checked(parse_input(input).named("m.pt2"), "pt2"); }
-void run_tfjs(std::string_view input) { read_checked(parse_input(input).named("model.json"), "tfjs"); }
-void run_mxnet(std::string_view input) { read_checked(parse_input(input).named("m.params"), "mxnet"); }
-void run_mindspore(std::string_view input) { read_checked(parse_input(input).named("m.ckpt"), "mindspore"); }
-void run_tvm_params(std::string_view input) { read_checked(parse_input(input).named("m.params"), "tvm-params"); }
-void run_ggml(std::string_view input) { read_checked(parse_input(input).named("ggml-m.bin"), "ggml"); }
-void run_flax(std::string_view input) { read_checked(parse_input(input).named("m.msgpack"), "flax"); }
 void run_numpy(std::string_view input) {
   const bool is_zip = input.starts_with("PK");
   read_checked(parse_input(input).named(is_zip ? "m.npz" : "m.npy"), is_zip ? "npz" : "npy");
 }
-void run_dduf(std::string_view input) { read_checked(parse_input(input).named("m.dduf"), "dduf"); }
-void run_llamafile(std::string_view input) { read_checked(parse_input(input).named("m.llamafile"), "llamafile"); }
-void run_tensor_cache(std::string_view input) {
-  read_checked(parse_input(input).named("tensor-cache.json"), "tensor-cache");
-}
-void run_mlf(std::string_view input) { read_checked(parse_input(input).named("metadata.json"), "tvm-mlf"); }
-void run_carton(std::string_view input) { read_checked(parse_input(input).named("carton.toml"), "carton"); }
 void run_pickle(std::string_view input) {
   PytorchBuilder storages;
   storages.bytes(std::string(64, 's'));
@@ -152,9 +110,6 @@ void run_pickle(std::string_view input) {
   read_checked(parse_input(zip).named("m.pt"), "pytorch");
 }
 // Arrays of joblib have files beside the pickle.
-void run_python(std::string_view input) { read_checked(parse_input(input).named("m.pkl"), "pickle"); }
-void run_pytorch_legacy(std::string_view input) { read_checked(parse_input(input).named("m.pt"), "pytorch-legacy"); }
-void run_ollama(std::string_view input) { read_checked(parse_input(input).named("latest"), "ollama"); }
 
 constexpr Limits kLimits = {.memory = 400'000, .memory_per_byte = 500, .read_per_byte = 32};
 // The shortest layer of a manifest, "{},", takes 2 kB; the budget bounds all of them.
@@ -173,83 +128,105 @@ constexpr Limits kPickleLimits = {
 constexpr Limits kNestedLimits = {
     .memory = 400'000, .memory_per_byte = 500, .read = 200'000, .read_per_byte = 600, .time_per_byte = 60'000};
 
-}  // namespace
-
-const Target kGgufTarget = {.name = "gguf", .run = run_gguf, .limits = kLimits, .mutate = mutate_numbers};
-const Target kRtenTarget = {.name = "rten", .run = run_rten, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
-const Target kTfliteTarget = {
-    .name = "tflite", .run = run_tflite, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
-const Target kExecutorchTarget = {
-    .name = "executorch", .run = run_executorch, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
 // A chunk of up to 16 MiB is decoded in memory, whatever the size of the file.
 constexpr Limits kChunkLimits = {
     .memory = 100'000'000, .memory_per_byte = 500, .read_per_byte = 64, .time = 500'000'000};
-const Target kHdf5Target = {
-    .name = "hdf5", .run = run_hdf5, .limits = kChunkLimits, .mutate = mutate_numbers, .repair = repair_hdf5};
 // A zip with an HDF5 file in it.
 constexpr Limits kKerasLimits = {
     .memory = 100'000'000, .memory_per_byte = 2'000, .read = 300'000, .read_per_byte = 128};
-const Target kKerasTarget = {
-    .name = "keras", .run = run_keras, .limits = kKerasLimits, .mutate = mutate_zip, .repair = repair_zip};
 // A tar, which may be compressed, with a pickle in a zip in it.
 constexpr Limits kNemoLimits = {
     .memory = 180'000'000, .memory_per_byte = 1'000, .read_per_byte = 64, .time = 4'000'000'000};
-const Target kNemoTarget = {
-    .name = "nemo", .run = run_nemo, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar};
-const Target kOciTarget = {.name = "oci", .run = run_oci, .limits = kNemoLimits, .mutate = mutate_text};
-const Target kOciLayoutTarget = {
-    .name = "oci_layout", .run = run_oci_layout, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar};
-const Target kKerasShardedTarget = {
-    .name = "keras_sharded", .run = run_keras_sharded, .limits = kLimits, .mutate = mutate_text};
-const Target kSafetensorsTarget = {
-    .name = "safetensors", .run = run_safetensors, .limits = kLimits, .mutate = mutate_headed};
-const Target kSafetensorsIndexTarget = {
-    .name = "safetensors_index", .run = run_index, .limits = kLimits, .mutate = mutate_text};
-const Target kBintensorsTarget = {
-    .name = "bintensors", .run = run_bintensors, .limits = kLimits, .mutate = mutate_headed};
-const Target kOnnxTarget = {.name = "onnx", .run = run_onnx, .limits = kNestedLimits, .mutate = mutate_protobuf};
-const Target kCoremlTarget = {.name = "coreml", .run = run_coreml, .limits = kNestedLimits, .mutate = mutate_protobuf};
-const Target kPaddleTarget = {.name = "paddle", .run = run_paddle, .limits = kLimits, .mutate = mutate_numbers};
-const Target kOrtTarget = {.name = "ort", .run = run_ort, .limits = kSharedLimits, .mutate = mutate_flatbuffer};
-const Target kNcnnTarget = {.name = "ncnn", .run = run_ncnn, .limits = kLimits, .mutate = mutate_text};
-const Target kDarknetTarget = {.name = "darknet", .run = run_darknet, .limits = kLimits, .mutate = mutate_text};
-const Target kCtranslate2Target = {
-    .name = "ctranslate2", .run = run_ctranslate2, .limits = kLimits, .mutate = mutate_numbers};
-const Target kNnefTarget = {
-    .name = "nnef", .run = run_nnef, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar};
-const Target kXgboostTarget = {.name = "xgboost", .run = run_xgboost, .limits = kLimits, .mutate = mutate_text};
-const Target kLightgbmTarget = {.name = "lightgbm", .run = run_lightgbm, .limits = kLimits, .mutate = mutate_text};
-const Target kOpenvinoTarget = {.name = "openvino", .run = run_openvino, .limits = kLimits, .mutate = mutate_text};
-const Target kCaffeTarget = {.name = "caffe", .run = run_caffe, .limits = kNestedLimits, .mutate = mutate_protobuf};
-const Target kTfjsTarget = {.name = "tfjs", .run = run_tfjs, .limits = kLimits, .mutate = mutate_text};
-const Target kMxnetTarget = {.name = "mxnet", .run = run_mxnet, .limits = kLimits, .mutate = mutate_numbers};
-const Target kMindsporeTarget = {
-    .name = "mindspore", .run = run_mindspore, .limits = kLimits, .mutate = mutate_protobuf};
-const Target kTvmParamsTarget = {
-    .name = "tvm_params", .run = run_tvm_params, .limits = kLimits, .mutate = mutate_numbers};
-const Target kGgmlTarget = {.name = "ggml", .run = run_ggml, .limits = kLimits, .mutate = mutate_numbers};
-const Target kFlaxTarget = {.name = "flax", .run = run_flax, .limits = kLimits, .mutate = mutate_numbers};
-const Target kNumpyTarget = {
-    .name = "numpy", .run = run_numpy, .limits = kZippedLimits, .mutate = mutate_any, .repair = repair_any};
-const Target kDdufTarget = {
-    .name = "dduf", .run = run_dduf, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
-const Target kLlamafileTarget = {
-    .name = "llamafile", .run = run_llamafile, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
-const Target kTensorCacheTarget = {
-    .name = "tensor_cache", .run = run_tensor_cache, .limits = kLimits, .mutate = mutate_text};
-const Target kMlfTarget = {.name = "mlf", .run = run_mlf, .limits = kPackedLimits, .mutate = mutate_text};
-const Target kCartonTarget = {.name = "carton", .run = run_carton, .limits = kLimits, .mutate = mutate_text};
-const Target kOllamaTarget = {.name = "ollama", .run = run_ollama, .limits = kManifestLimits, .mutate = mutate_text};
-const Target kPythonTarget = {.name = "python", .run = run_python, .limits = kPickleLimits};
-const Target kPickleTarget = {.name = "pickle", .run = run_pickle, .limits = kPickleLimits};
-const Target kPytorchLegacyTarget = {
-    .name = "pytorch_legacy", .run = run_pytorch_legacy, .limits = kPickleLimits, .mutate = mutate_numbers};
-
 // A pickle, and zips beside it.
 constexpr Limits kDcpLimits = {
     .memory = 180'000'000, .memory_per_byte = 1'000, .read = 300'000, .read_per_byte = 128, .time = 4'000'000'000};
-const Target kDcpTarget = {.name = "dcp", .run = run_dcp, .limits = kDcpLimits};
-const Target kPt2Target = {
-    .name = "pt2", .run = run_pt2, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip};
+
+constexpr std::array kModelTargets = {
+    Target{.name = "gguf", .reads = {"m-00001-of-00003.gguf", "gguf"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "rten", .reads = {"m.rten", "rten"}, .limits = kSharedLimits, .mutate = mutate_flatbuffer},
+    Target{.name = "tflite", .reads = {"m.tflite", "tflite"}, .limits = kSharedLimits, .mutate = mutate_flatbuffer},
+    Target{
+        .name = "executorch", .reads = {"m.ptd", "executorch"}, .limits = kSharedLimits, .mutate = mutate_flatbuffer},
+    Target{.name = "hdf5", .run = run_hdf5, .limits = kChunkLimits, .mutate = mutate_numbers, .repair = repair_hdf5},
+    Target{.name = "keras",
+           .reads = {"m.keras", "keras"},
+           .limits = kKerasLimits,
+           .mutate = mutate_zip,
+           .repair = repair_zip},
+    Target{
+        .name = "nemo", .reads = {"m.nemo", "nemo"}, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar},
+    Target{.name = "oci", .run = run_oci, .limits = kNemoLimits, .mutate = mutate_text},
+    Target{.name = "oci_layout",
+           .reads = {"m.tar", "oci-layout"},
+           .limits = kNemoLimits,
+           .mutate = mutate_tar,
+           .repair = repair_tar},
+    Target{.name = "keras_sharded",
+           .reads = {"m.weights.json", "keras-sharded"},
+           .limits = kLimits,
+           .mutate = mutate_text},
+    Target{
+        .name = "safetensors", .reads = {"m.safetensors", "safetensors"}, .limits = kLimits, .mutate = mutate_headed},
+    Target{.name = "safetensors_index",
+           .reads = {"m.safetensors.index.json", "safetensors-index"},
+           .limits = kLimits,
+           .mutate = mutate_text},
+    Target{.name = "bintensors", .run = run_bintensors, .limits = kLimits, .mutate = mutate_headed},
+    Target{.name = "onnx", .reads = {"m.onnx", "onnx"}, .limits = kNestedLimits, .mutate = mutate_protobuf},
+    Target{.name = "coreml", .reads = {"m.mlmodel", "coreml"}, .limits = kNestedLimits, .mutate = mutate_protobuf},
+    Target{.name = "paddle", .reads = {"m.pdiparams", "paddle"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "ort", .reads = {"m.ort", "ort"}, .limits = kSharedLimits, .mutate = mutate_flatbuffer},
+    Target{.name = "ncnn", .reads = {"m.param", "ncnn"}, .limits = kLimits, .mutate = mutate_text},
+    Target{.name = "darknet", .reads = {"m.weights", "darknet"}, .limits = kLimits, .mutate = mutate_text},
+    Target{.name = "ctranslate2", .reads = {"model.bin", "ctranslate2"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "nnef", .run = run_nnef, .limits = kNemoLimits, .mutate = mutate_tar, .repair = repair_tar},
+    Target{.name = "xgboost",
+           .run = [](std::string_view input) { run_trees(input, "xgboost"); },
+           .limits = kLimits,
+           .mutate = mutate_text},
+    Target{.name = "lightgbm",
+           .run = [](std::string_view input) { run_trees(input, "lightgbm"); },
+           .limits = kLimits,
+           .mutate = mutate_text},
+    Target{.name = "openvino", .reads = {"m.xml", "openvino"}, .limits = kLimits, .mutate = mutate_text},
+    Target{.name = "caffe", .reads = {"m.caffemodel", "caffe"}, .limits = kNestedLimits, .mutate = mutate_protobuf},
+    Target{.name = "tfjs", .reads = {"model.json", "tfjs"}, .limits = kLimits, .mutate = mutate_text},
+    Target{.name = "mxnet", .reads = {"m.params", "mxnet"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "mindspore", .reads = {"m.ckpt", "mindspore"}, .limits = kLimits, .mutate = mutate_protobuf},
+    Target{.name = "tvm_params", .reads = {"m.params", "tvm-params"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "ggml", .reads = {"ggml-m.bin", "ggml"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "flax", .reads = {"m.msgpack", "flax"}, .limits = kLimits, .mutate = mutate_numbers},
+    Target{.name = "numpy", .run = run_numpy, .limits = kZippedLimits, .mutate = mutate_any, .repair = repair_any},
+    Target{.name = "dduf",
+           .reads = {"m.dduf", "dduf"},
+           .limits = kZippedLimits,
+           .mutate = mutate_zip,
+           .repair = repair_zip},
+    Target{.name = "llamafile",
+           .reads = {"m.llamafile", "llamafile"},
+           .limits = kZippedLimits,
+           .mutate = mutate_zip,
+           .repair = repair_zip},
+    Target{.name = "tensor_cache",
+           .reads = {"tensor-cache.json", "tensor-cache"},
+           .limits = kLimits,
+           .mutate = mutate_text},
+    Target{.name = "mlf", .reads = {"metadata.json", "tvm-mlf"}, .limits = kPackedLimits, .mutate = mutate_text},
+    Target{.name = "carton", .reads = {"carton.toml", "carton"}, .limits = kLimits, .mutate = mutate_text},
+    Target{.name = "ollama", .reads = {"latest", "ollama"}, .limits = kManifestLimits, .mutate = mutate_text},
+    Target{.name = "python", .reads = {"m.pkl", "pickle"}, .limits = kPickleLimits},
+    Target{.name = "pickle", .run = run_pickle, .limits = kPickleLimits},
+    Target{.name = "pytorch_legacy",
+           .reads = {"m.pt", "pytorch-legacy"},
+           .limits = kPickleLimits,
+           .mutate = mutate_numbers},
+    Target{.name = "dcp", .reads = {".metadata", "dcp"}, .limits = kDcpLimits},
+    Target{
+        .name = "pt2", .reads = {"m.pt2", "pt2"}, .limits = kZippedLimits, .mutate = mutate_zip, .repair = repair_zip},
+};
+
+}  // namespace
+
+std::span<const Target> model_targets() { return kModelTargets; }
 
 }  // namespace weightfs::test

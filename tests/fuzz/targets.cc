@@ -1,11 +1,12 @@
 #include "tests/fuzz/targets.h"
 
 #include <array>
+#include <vector>
 
 namespace weightfs::test {
 
 std::span<const Target* const> targets() {
-  static constexpr std::array kAll = {
+  static constexpr std::array kOthers = {
       &kContainerTarget,
       &kTomlTarget,
       &kJsonTarget,
@@ -15,61 +16,23 @@ std::span<const Target* const> targets() {
       &kTarTarget,
       &kCodecTarget,
       &kOllamaManifestTarget,
-      &kGgufTarget,
-      &kRtenTarget,
-      &kTfliteTarget,
-      &kExecutorchTarget,
-      &kHdf5Target,
-      &kKerasTarget,
-      &kKerasShardedTarget,
-      &kNemoTarget,
-      &kOciTarget,
-      &kOciLayoutTarget,
-      &kSafetensorsTarget,
-      &kSafetensorsIndexTarget,
-      &kBintensorsTarget,
-      &kOnnxTarget,
-      &kCoremlTarget,
-      &kPaddleTarget,
-      &kTvmParamsTarget,
-      &kGgmlTarget,
       &kTfCheckpointTarget,
       &kTfGraphTarget,
       &kSavedModelTarget,
-      &kFlaxTarget,
-      &kNumpyTarget,
-      &kDdufTarget,
-      &kLlamafileTarget,
-      &kMlfTarget,
-      &kTensorCacheTarget,
-      &kCartonTarget,
-      &kOllamaTarget,
-      &kPickleTarget,
-      &kPythonTarget,
-      &kPytorchLegacyTarget,
       &kS3ListingTarget,
       &kHubListingTarget,
       &kBlockListTarget,
-      &kOrtTarget,
-      &kNcnnTarget,
-      &kDarknetTarget,
-      &kCtranslate2Target,
-      &kNnefTarget,
-      &kXgboostTarget,
-      &kLightgbmTarget,
-      &kOpenvinoTarget,
-      &kCaffeTarget,
-      &kTfjsTarget,
-      &kDcpTarget,
-      &kPt2Target,
-      &kMxnetTarget,
-      &kMindsporeTarget,
 #ifdef WEIGHTFS_HTTP
       &kHttpRequestTarget,
       &kHttpConditionsTarget,
 #endif
   };
-  return kAll;
+  static const std::vector<const Target*> all = [] {
+    std::vector<const Target*> out(kOthers.begin(), kOthers.end());
+    for (const Target& target : model_targets()) out.push_back(&target);
+    return out;
+  }();
+  return all;
 }
 
 }  // namespace weightfs::test

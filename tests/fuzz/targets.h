@@ -20,50 +20,8 @@ extern const Target kZipTarget;
 extern const Target kTarTarget;
 extern const Target kCodecTarget;
 
-// target_models.cc
-extern const Target kGgufTarget;
-extern const Target kSafetensorsTarget;
-extern const Target kSafetensorsIndexTarget;
-extern const Target kBintensorsTarget;
-extern const Target kRtenTarget;
-extern const Target kTfliteTarget;
-extern const Target kExecutorchTarget;
-extern const Target kHdf5Target;
-extern const Target kKerasTarget;  // a .keras file
-extern const Target kKerasShardedTarget;
-extern const Target kNemoTarget;
-extern const Target kOciTarget;
-extern const Target kOciLayoutTarget;
-extern const Target kOnnxTarget;
-extern const Target kCoremlTarget;
-extern const Target kPaddleTarget;
-extern const Target kOrtTarget;
-extern const Target kNcnnTarget;     // a .param, with the .bin beside it
-extern const Target kDarknetTarget;  // a .weights, with the .cfg beside it
-extern const Target kCtranslate2Target;
-extern const Target kNnefTarget;  // a tensor file, or a tar
-extern const Target kXgboostTarget;
-extern const Target kLightgbmTarget;
-extern const Target kOpenvinoTarget;
-extern const Target kCaffeTarget;
-extern const Target kTfjsTarget;
-extern const Target kMxnetTarget;
-extern const Target kMindsporeTarget;
-extern const Target kTvmParamsTarget;
-extern const Target kGgmlTarget;
-extern const Target kFlaxTarget;
-extern const Target kNumpyTarget;
-extern const Target kDdufTarget;
-extern const Target kLlamafileTarget;
-extern const Target kTensorCacheTarget;
-extern const Target kMlfTarget;
-extern const Target kCartonTarget;
-extern const Target kOllamaTarget;
-extern const Target kPickleTarget;  // data.pkl of a zip with two storages
-extern const Target kPythonTarget;  // a file of pickle.dump or joblib.dump
-extern const Target kPytorchLegacyTarget;
-extern const Target kDcpTarget;  // a .metadata, with the chunks beside it
-extern const Target kPt2Target;
+/// The readers of models, each by itself (target_models.cc).
+std::span<const Target> model_targets();
 
 // target_tensorflow.cc
 extern const Target kTfCheckpointTarget;
