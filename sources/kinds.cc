@@ -17,8 +17,8 @@ struct SourceTraits {
   bool is_path = false;
   bool is_url = false;  // of a file or a directory: it may have secrets and a block list
   bool is_registry = false;
-  bool has_commits = false;         // a commit in the name determines the bytes, as a digest does
-  bool (*is_offline)() = nullptr;   // whether the user's environment forbids requests; null: it does not
+  bool has_commits = false;        // a commit in the name determines the bytes, as a digest does
+  bool (*is_offline)() = nullptr;  // whether the user's environment forbids requests; null: it does not
   Result<void> (*read_credentials)(OpenOptions& options) = nullptr;  // that the sandbox hides; null: there are none
 };
 

@@ -7,24 +7,13 @@ namespace weightfs::test {
 
 std::span<const Target* const> targets() {
   static constexpr std::array kOthers = {
-      &kContainerTarget,
-      &kTomlTarget,
-      &kJsonTarget,
-      &kRenderTarget,
-      &kNamesTarget,
-      &kZipTarget,
-      &kTarTarget,
-      &kCodecTarget,
-      &kOllamaManifestTarget,
-      &kTfCheckpointTarget,
-      &kTfGraphTarget,
-      &kSavedModelTarget,
-      &kS3ListingTarget,
-      &kHubListingTarget,
-      &kBlockListTarget,
+      &kContainerTarget,    &kTomlTarget,           &kJsonTarget,
+      &kRenderTarget,       &kNamesTarget,          &kZipTarget,
+      &kTarTarget,          &kCodecTarget,          &kOllamaManifestTarget,
+      &kTfCheckpointTarget, &kTfGraphTarget,        &kSavedModelTarget,
+      &kS3ListingTarget,    &kHubListingTarget,     &kBlockListTarget,
 #ifdef WEIGHTFS_HTTP
-      &kHttpRequestTarget,
-      &kHttpConditionsTarget,
+      &kHttpRequestTarget,  &kHttpConditionsTarget,
 #endif
   };
   static const std::vector<const Target*> all = [] {
