@@ -53,7 +53,7 @@ Budget budget_for(const Model& model, uint64_t size) { return Budget(model.has_m
 bool FileExaminer::is_wanted(const std::string& path) const {
   if (is_configuration(path) || is_template(path) || may_have_targets(path) || is_bundle_configuration(path))
     return true;
-  if (traits_of(model_.format).may_have_torchscript && is_torchscript(path)) return true;
+  if (is_torchscript(path) && traits_of(model_.format).may_have_torchscript) return true;
   return std::string_view(path).substr(path.rfind('/') + 1) == kKerasMetadata;
 }
 
