@@ -6,18 +6,15 @@ SOURCE_DATE_EPOCH is the time of all files, so that the same sources give the sa
 """
 import base64
 import hashlib
+import json
 import os
 import pathlib
 import platform
+import re
 import sys
 import tarfile
 import time
 import zipfile
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 # pip installs it on the oldest systems with these: a static file needs neither C library (PEP 600, PEP 656).
@@ -27,7 +24,18 @@ FIRST_TIME = 315532800  # 1980-01-01, the first time that a zip can store
 
 
 def project():
-    return tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """The table `project` of pyproject.toml. Before 3.11 Python has no parser of TOML, and pip would have to download one; here each
+    value is on one line, and as in JSON."""
+    root = table = {}
+    for line in (HERE / "pyproject.toml").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            table = root
+            for name in re.findall(r'[^."\[\]]+|"[^"]+"', line):
+                table = table.setdefault(name.strip('"'), {})
+        elif line:
+            key, value = line.split(" = ", 1)
+            table[key] = json.loads(value)
+    return root["project"]
 
 
 def metadata(about):

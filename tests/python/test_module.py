@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import unittest
 import unittest.mock
 import zipfile
@@ -140,6 +141,14 @@ class Module(PythonTestCase):
         where, line = self.python(program, self.sample(), PYTHONPATH=self.path("site")).splitlines()
         self.assertTrue(where.startswith(self.tmp), where)
         self.assertIn("format", line)
+
+    def test_wheel_is_built_without_a_parser_of_toml(self):
+        spec = importlib.util.spec_from_file_location("wheel_backend", os.path.join(PACKAGE, "wheel_backend.py"))
+        backend = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(backend)
+        with open(os.path.join(PACKAGE, "pyproject.toml"), "rb") as file:
+            parsed = tomllib.load(file)
+        self.assertEqual((backend.project(), parsed["build-system"]["requires"]), (parsed["project"], []))
 
     def test_wheel_with_the_program_needs_no_other(self):
         program = self.write("program", b"#!/bin/sh\nexec \"$REAL\" \"$@\"\n")
