@@ -1,6 +1,7 @@
 """The scripts that build and test: packages, progress, the first error, and tests that pass only when they are repeated."""
 import os
 import pty
+import re
 import shutil
 import stat
 import subprocess
@@ -111,15 +112,33 @@ class Build(ScriptTestCase):
 
 
 class Quickstart(ScriptTestCase):
-    def test_message_without_apt_names_the_other_ways(self):
+    def message(self, *programs):
+        """What it prints where there is no apt-get, but these programs."""
         quickstart = self.script("quickstart")
         for name in ("dirname", "env", "bash"):
             os.symlink(shutil.which(name), self.path("bin", name))
+        for name in programs:
+            self.program('echo "$@" >>"$LOG"', "bin", name)
         done = self.run_script(quickstart, PATH=self.path("bin"))
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual((done.returncode, done.stdout, self.calls()), (1, "", []))
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertIn("the portable program", done.stderr)
-        self.assertEqual(self.calls(), [])
+        self.assertIn("use the portable program (README.md, Install), or", done.stderr)
+        self.assertTrue(done.stderr.endswith("&& cmake --preset release && cmake --build --preset release\n"), done.stderr)
+        return done.stderr
+
+    def test_message_without_apt_names_the_other_ways(self):
+        self.assertIn("the packages that scripts/dependencies names", self.message())
+
+    def test_message_on_fedora_has_a_package_for_each_of_debian(self):
+        install, = re.findall("dnf install (.*?) &&", self.message("dnf"))
+        listed = subprocess.run(["bash", "-c", 'source <(sed "/^only_print=/,\\$d" "$0"); echo "${build[@]}" "${run[@]}"',
+                                 os.path.join(SCRIPTS, "dependencies")], capture_output=True, text=True, check=True)
+        self.assertEqual(len(install.split()), len(listed.stdout.split()), listed.stdout)
+        self.assertLessEqual({"gcc-c++", "fuse3-devel", "expected-devel", "python3"}, set(install.split()))
+
+    def test_message_on_arch_names_its_packages(self):
+        install, = re.findall("pacman -S (.*?) &&", self.message("pacman"))
+        self.assertLessEqual({"gcc", "fuse3", "tl-expected", "python"}, set(install.split()))
 
 
 class Package(ScriptTestCase):
