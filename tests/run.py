@@ -1,8 +1,9 @@
 """Runs the tests of one or two builds, and prints the total as its last line: `N passed, N failed, N skipped`. scripts/test builds
 and calls it.
 
-  run.py RING --plain BUILD [--sanitized BUILD [--build]] [NAME...]
-             RING: quick, mount or all; --build: build the second while the tests of the first run
+  run.py RING --plain BUILD [--sanitized BUILD [--build]] [--portable BUILD] [NAME...]
+             RING: quick, mount or all; --build: build the second while the tests of the first run; --portable: build and pack the
+             portable program there after that, and run the tests of PORTABLE with it (portable, as a NAME)
              NAME: only these: a file (test_export), a class or test of one (test_export.Files), a binary (fs_test), a suite or
              test of one (Zip, Zip.NameEndsAtAZeroByte); * stands for any text
 
@@ -32,26 +33,35 @@ from running import Result, end, reachable, run_here  # noqa: E402
 from tables import ALONE, CORES, EXCLUSIVE, NOT_QUICK, NOT_SANITIZED, TOO_LONG, WHOLE_TIME_LIMIT, WORKERS  # noqa: E402
 
 
-class BackgroundBuild:
-    """Builds a configured folder with the processor time that the tests leave."""
+class BackgroundBuilds:
+    """Builds one after the other, with the processor time that the tests leave."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.output = tempfile.TemporaryFile("w+", errors="replace")
-        # At the lowest priority: the mount tests have time limits.
-        build = ["nice", "-n", "19", "cmake", "--build", folder, "-j", str(CORES)]
-        self.process = subprocess.Popen(build, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+    def __init__(self):
+        self.worker = concurrent.futures.ThreadPoolExecutor(1)
+        self.builds = {}
 
-    def wait(self):
-        try:
-            status = self.process.wait(WHOLE_TIME_LIMIT)
-        except subprocess.TimeoutExpired:
-            end(self.process)
-            status = "no end"
-        self.output.seek(0)
-        if status != 0:
-            sys.exit(f"{self.output.read()}the build of {self.folder} failed")
-        print(f"== built {self.folder}", flush=True)
+    def start(self, folder, argv):
+        self.builds[folder] = self.worker.submit(self.build, argv)
+
+    @staticmethod
+    def build(argv):
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            # At the lowest priority: the mount tests have time limits.
+            process = subprocess.Popen(["nice", "-n", "19", *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            try:
+                status = process.wait(WHOLE_TIME_LIMIT)
+            except subprocess.TimeoutExpired:
+                end(process)
+                status = "no end"
+            output.seek(0)
+            return status, output.read()
+
+    def wait(self, folder):
+        if folder in self.builds:
+            status, output = self.builds[folder].result()
+            if status != 0:
+                sys.exit(f"{output}the build of {folder} failed")
+            print(f"== built {folder}", flush=True)
 
 
 class Run:
@@ -101,6 +111,12 @@ class Run:
         self.groups(([job for job in found if job.name.startswith(EXCLUSIVE)], 1))
         return []
 
+    def further(self, found):
+        """Runs jobs that were not known at the start."""
+        found = list(found)
+        self.report.jobs += len(found)
+        self.groups((found, WORKERS))
+
     def repeat_failed(self):
         for job, failures in self.failed:
             result, seconds = self.timed(job)
@@ -127,6 +143,7 @@ def parse():
     parser.add_argument("--plain")
     parser.add_argument("--sanitized")
     parser.add_argument("--build", action="store_true")
+    parser.add_argument("--portable")
     parser.add_argument("names", metavar="NAME", nargs="*")
     for internal in ("--file", "--report", "--only"):
         parser.add_argument(internal, help=argparse.SUPPRESS)
@@ -153,27 +170,36 @@ def main():
     with tempfile.TemporaryDirectory(prefix="weightfs-programs-") as programs:
         os.chmod(programs, 0o755)
 
-        def build_of(kind, folder):
+        def build_of(folder, kind):
             folder = os.path.abspath(folder)
             weightfs = os.path.join(folder, "weightfs")
             if os.path.exists(weightfs):
                 weightfs = reachable(weightfs, os.path.join(programs, kind))
             return jobs.Build(kind, folder, weightfs)
 
-        background = BackgroundBuild(args.sanitized) if args.build else None
-        if args.names and background:
-            background.wait()
-        plain = build_of("plain", args.plain)
+        background = BackgroundBuilds()
+        if args.build:
+            background.start(args.sanitized, ["cmake", "--build", args.sanitized, "-j", str(CORES)])
+        if args.portable and jobs.PORTABLE in (args.names or [jobs.PORTABLE]):
+            background.start(args.portable, [jobs.BUILD_PORTABLE, args.portable])
+        plain = build_of(args.plain, "plain")
         of_ring = {"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring]
-        builds = [plain] + ([build_of("sanitized", args.sanitized)] if args.ring == "all" and args.names else [])
+
+        def other_builds():
+            """Those of the third ring with their jobs, each when it is complete."""
+            if args.ring == "all":
+                background.wait(args.sanitized)
+                yield build_of(args.sanitized, "sanitized"), jobs.sanitized_jobs
+            if args.portable in background.builds:
+                background.wait(args.portable)
+                yield jobs.portable_build(args.portable, plain), jobs.portable_jobs
+
+        builds = [plain] + [build for build, _ in (other_builds() if args.names else ())]
         found = named(builds, args.names) if args.names else list(of_ring(plain))
         run = Run(Report(len(found)))
         alone = run.at_once(found) if args.ring == "quick" else run.by_kind(found)
-        if args.ring == "all" and not args.names:
-            background and background.wait()
-            sanitized = list(jobs.sanitized_jobs(build_of("sanitized", args.sanitized)))
-            run.report.jobs += len(sanitized)
-            run.groups((sanitized, WORKERS))
+        for build, jobs_of in () if args.names else other_builds():
+            run.further(jobs_of(build))
         run.groups((alone, CORES))
         run.repeat_failed()
         if not args.names:

@@ -167,6 +167,56 @@ class Package(ScriptTestCase):
         self.assertIn("--wheel", done.stderr)
 
 
+class Release(ScriptTestCase):
+    """The script with stand-ins for those that it calls."""
+
+    PACKAGE = """case "$*" in
+      --portable) name=weightfs-0.1.0-linux-$(uname -m).tar.xz ;;
+      --wheel) name=weightfs-0.1.0-py3-none-$(uname -m).whl ;;
+      "") name=weightfs_0.1.0-1_$(dpkg --print-architecture).deb ;;
+      *) name=weightfs-0.1.0${1// /}-arm64 ;;
+    esac
+    mkdir -p build && echo "${CONTENT-$PWD}" >"build/$name" && echo "$PWD/build/$name" """
+
+    def setUp(self):
+        super().setUp()
+        self.release = self.script("release")
+        os.mkdir(self.path("tests"))
+        self.program("echo 0", "bin", "id")
+        self.program(":", "scripts", "dependencies")
+        self.program(self.PACKAGE, "scripts", "package")
+        for name in ("portable", "fresh_root"):
+            self.program(f'echo {name} "$@" >>"$LOG"', "tests", name)
+        for name, text in ((".gitignore", "build/\nbin/\ncalls\n"), ("CMakeLists.txt", "project(weightfs VERSION 0.1.0 X)\n")):
+            with open(self.path(name), "w") as file:
+                file.write(text)
+        for words in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x"]):
+            subprocess.run(["git", *words], cwd=self.home, check=True)
+
+    def test_files_are_made_twice_and_checked(self):
+        for options in ([], ["--arm64"]):
+            done = self.run_script(self.release, *options, CONTENT="the same")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            with open(self.path("build", "release-0.1.0", "SHA256SUMS")) as file:
+                names = [line.split()[1] for line in file]
+            self.assertEqual(len(names), 6 if options else 3, names)
+            listed = dict(reversed(line.split()) for line in done.stdout.splitlines() if not line.startswith("=="))
+            self.assertEqual(listed.pop("SHA256SUMS"), str(os.path.getsize(file.name)))
+            self.assertEqual(listed, dict.fromkeys(names, "9"))
+        self.assertEqual([call[0] for call in self.calls()], 2 * ["portable", "fresh_root"])
+
+    def test_builds_that_differ_are_refused(self):
+        done = self.run_script(self.release)
+        self.assertEqual((done.returncode, self.calls()), (1, []))
+        self.assertIn("release: two builds differ", done.stderr)
+
+    def test_tree_with_changes_is_refused(self):
+        with open(self.path("new"), "w"):
+            pass
+        done = self.run_script(self.release)
+        self.assertEqual((done.returncode, done.stderr), (1, "release: the tree has changes; commit or remove them: ?? new\n"))
+
+
 class Tidy(ScriptTestCase):
     def setUp(self):
         super().setUp()
@@ -267,6 +317,7 @@ class Tables(unittest.TestCase):
         cases = {name for name in files if name.startswith("test_cases_")}
         self.assertEqual(sorted(cases | (tables.SANITIZED.keys() - {"test_cases_"}) | tables.NOT_SANITIZED.keys()), files)
         self.assertEqual((cases | tables.SANITIZED.keys()) & tables.NOT_SANITIZED.keys(), set())
+        self.assertLessEqual(set(tables.PORTABLE_FILES), set(files))
 
     def test_jobs_that_wait_and_jobs_that_compute_are_mixed(self):
         self.assertEqual(run.jobs.mixed(["a", "b"], [1, 2, 3, 4]), ["a", 1, 2, "b", 3, 4])

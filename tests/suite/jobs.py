@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from running import HOME, Result, last_counts, run_googletest, run_to_end, run_unittests
-from tables import COMMANDS, FUZZING, NOT_QUICK, NOT_SANITIZED, SHARDS, TOO_LONG
+from tables import COMMANDS, FUZZING, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, SHARDS, TOO_LONG
 
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
@@ -21,11 +21,14 @@ WITH_LINK = "onnx/external/refused"  # refused if link.bin is a symbolic link; s
 # (docs/formats/carton.md, LINKS).
 LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 TABLE = os.path.join(HOME, "tests", "truth", "table.py")
+PORTABLE = "portable"
+BUILD_PORTABLE = os.path.join(HOME, "tests", "suite", "build_portable")
+ROOTS = os.path.join(HOME, "tests", "portable")
 
 # `name`: the file or binary, as on the command line. `mounts`: whether it may mount, or needs what mounts take: inotify instances.
 Job = collections.namedtuple("Job", "title run name mounts", defaults=(True,))
-# A build: `kind` is plain or sanitized.
-Build = collections.namedtuple("Build", "kind folder weightfs")
+# A build: `kind` is plain, sanitized or portable; `compared`: the program whose output is right.
+Build = collections.namedtuple("Build", "kind folder weightfs compared", defaults=("",))
 
 
 def run_conform(weightfs, name, samples=SAMPLES):
@@ -158,6 +161,28 @@ def sanitized_jobs(build):
     return [fuzzing_job(build), *among_mounts(build, list(googletest_jobs(build)))]
 
 
+def portable_build(folder, plain):
+    """The build of BUILD_PORTABLE: its program is the one that was packed."""
+    program, = glob.glob(os.path.join(os.path.abspath(folder), "portable", "*", "weightfs"))
+    return Build(PORTABLE, os.path.abspath(folder), program, plain.weightfs)
+
+
+def run_in_busybox(build):
+    """The packed program in a root that has nothing else."""
+    archive, = glob.glob(os.path.join(build.folder, "*.tar.xz"))
+    _, printed, spent = run_to_end([sys.executable, ROOTS, "--root", "busybox", "--archive", archive],
+                                   dict(os.environ, WEIGHTFS=build.compared))
+    passed, failed, skipped = last_counts(printed) or (0, 1, 0)
+    return Result(passed, failed, skipped, printed if failed else "", spent=spent)
+
+
+def portable_jobs(build):
+    """Mount tests that need no build, the samples, and a root of busybox."""
+    files = [unittest_job(file, build, PORTABLE) for file in files_in("mount", "test_*.py") if name_of(file) in PORTABLE_FILES]
+    conform = [job._replace(title=f"{job.title}, {PORTABLE}") for job in conform_jobs(build)]
+    return mixed(files, [Job("busybox, portable", lambda: run_in_busybox(build), PORTABLE), *conform])
+
+
 def googletest_matches(build, name):
     """A job for each binary that has tests of this name: a suite, or a pattern of suite and test."""
     pattern = name if "." in name else f"{name}.*"
@@ -170,13 +195,15 @@ def googletest_matches(build, name):
 
 
 def files_of(build):
+    if build.kind == PORTABLE:
+        return []
     return mount_files(build) + (python_files() if build.kind == "plain" else [])
 
 
 def names_of(build):
     """The names of files and binaries that run with a build."""
     binaries = glob.glob(os.path.join(build.folder, "tests", "*_test"))
-    return [*map(name_of, files_of(build)), *map(os.path.basename, binaries), "conform", "truth", "fuzzing"]
+    return [*map(name_of, files_of(build)), *map(os.path.basename, binaries), "conform", "truth", "fuzzing", PORTABLE]
 
 
 def jobs_of_name(build, name):
@@ -188,6 +215,7 @@ def jobs_of_name(build, name):
     if not only:
         found += [job for job in googletest_jobs(build) if is_named(job.name)]
         special = {("conform", "plain"): conform_jobs, ("truth", "plain"): truth_jobs,
-                   ("fuzzing", "sanitized"): lambda build: [fuzzing_job(build)]}.get((name, build.kind))
+                   ("fuzzing", "sanitized"): lambda build: [fuzzing_job(build)],
+                   (PORTABLE, PORTABLE): portable_jobs}.get((name, build.kind))
         found += special(build) if special else []
     return found or list(googletest_matches(build, name))
