@@ -50,14 +50,14 @@ class Fetcher {
       return true;
     };
     // Fetches also the layers that the files of a model are packed in: only whole ones can be verified.
-    const auto check = [&](const std::string& name, const ModelPtr& model) {
+    const auto examine = [&](const std::string& name, const ModelPtr& model) {
       const Completeness completeness = completeness_of(*model);
       if (!completeness.is_complete()) fail(name, {completeness.reason->code, to_sentence(completeness)});
       for (const FileCheck& check : *model->checks)
         if (check.of == FileCheck::Of::layer) files_.emplace_back(check.subject).packed = check.bytes;
     };
     walk_files(forest_, ino, path,
-               {keep, [&](const std::string& name, const Error& error) { fail(name, error); }, check});
+               {keep, [&](const std::string& name, const Error& error) { fail(name, error); }, examine});
   }
 
   void add_path(const std::string& path) {
