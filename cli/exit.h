@@ -12,7 +12,7 @@ enum class Exit {
   not_found = 3,    ///< a source or path was not found
   unsupported = 4,  ///< an unsupported format, or access forbidden
   corrupt = 5,      ///< a corrupt container, or a refused tensor
-  mount = 6,        ///< mounting or unmounting failed
+  mount = 6,        ///< mounting or unmounting failed, or a mount is not serving
   mismatch = 7,     ///< data does not match its digest
   unavailable = 8,  ///< the network or a server is temporarily unavailable
 };
@@ -53,7 +53,7 @@ inline constexpr const char* kExitStatuses =
     "  3  a source, a path or a file of the model was not found\n"
     "  4  an unsupported format, or access refused by a rule or a server\n"
     "  5  a corrupt or cut container, or a refused tensor\n"
-    "  6  mounting or unmounting failed, or nothing is mounted there\n"
+    "  6  mounting or unmounting failed; nothing is mounted there, or is not serving\n"
     "  7  data does not match its digest\n"
     "  8  the network or a server is temporarily unavailable, or --offline\n"
     "weightfs diff: 0 equal, 1 different, 2 not compared completely\n";

@@ -1,11 +1,14 @@
 // weightfs mounts: lists the weightfs mounts of this machine.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/console/report_error.h"
 #include "cli/mount/mount_report.h"
+#include "cli/mount/unmount.h"
 #include "cli/process/user.h"
 #include "cli/verbs.h"
 #include "report/text/map_of.h"
@@ -53,16 +56,18 @@ Map as_value(const MountReport& each) {
                  {"state", name_of(each.state)}});
 }
 
-Exit list_as_json(const std::vector<MountReport>& all) {
+struct MountsArguments {
+  std::vector<std::string> paths;
+  bool json = false;
+};
+
+void print_json(const std::vector<MountReport>& all) {
   List list;
   for (const MountReport& each : all) list.push_back(as_value(each));
   std::fputs(to_json(std::move(list)).c_str(), stdout);
-  return Exit::ok;
 }
 
-Exit list(bool json) {
-  const std::vector<MountReport> all = probe_mounts(Mounts::now().of_weightfs());
-  if (json) return list_as_json(all);
+void print_table(const std::vector<MountReport>& all) {
   Table table({{"mounted on"},
                {"source"},
                {"since"},
@@ -76,16 +81,40 @@ Exit list(bool json) {
     std::printf("no weightfs mounts\n");
   else
     table.print();
-  return Exit::ok;
+}
+
+Exit list(const MountsArguments& arguments) {
+  Exit status = Exit::ok;
+  std::vector<Mount> mounts;
+  if (arguments.paths.empty()) mounts = Mounts::now().of_weightfs();
+  for (const std::string& path : arguments.paths) {
+    const auto mount = weightfs_at(path);
+    if (mount)
+      mounts.push_back(*mount);
+    else
+      status = report_error(mount.error(), Exit::mount);
+  }
+  const std::vector<MountReport> all = probe_mounts(mounts);
+  if (arguments.json)
+    print_json(all);
+  else if (arguments.paths.empty() || !all.empty())
+    print_table(all);
+  const bool serve =
+      std::ranges::all_of(all, [](const MountReport& each) { return each.state == MountCondition::serving; });
+  return arguments.paths.empty() || serve ? status : Exit::mount;
 }
 
 }  // namespace
 
 Command mounts_command() {
-  const auto json = std::make_shared<bool>(false);
-  return {"mounts", "list weightfs mounts with their server, user and state",
-          {},       {{"Options", {flag("json", "print a JSON array; sizes in bytes, unknown values null", *json)}}},
-          {},       [json] { return list(*json); }};
+  const auto given = std::make_shared<MountsArguments>();
+  return {"mounts",
+          "list weightfs mounts with their server, user and state",
+          {arguments("MOUNTPOINT", "mount that is listed; the status is 6 if it is not serving (default: all mounts)",
+                     given->paths)},
+          {{"Options", {flag("json", "print a JSON array; sizes in bytes, unknown values null", given->json)}}},
+          {},
+          [given] { return list(*given); }};
 }
 
 }  // namespace weightfs

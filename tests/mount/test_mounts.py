@@ -154,6 +154,21 @@ class Listing(Case):
         self.assertEqual((mount["state"], mount["pid"], mount["since"], mount["served_bytes"]), ("dead", None, None, None))
         self.assertIn("\x1b[31mdead\x1b[0m", on_terminal("mounts", NO_COLOR=""))
 
+    def test_named_mounts_are_listed_and_must_serve(self):
+        points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(3)]
+        done = run("mounts", points[0], os.path.relpath(points[1]))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], points[:2])
+        self.stop(points[0])
+        self.kill(points[1])
+        for point, state in zip(points, ("not responding", "dead", "serving")):
+            done = run("mounts", point)
+            self.assertEqual((done.returncode, done.stdout.strip().split("\t")[-1]), (6 if state != "serving" else 0, state))
+        done = run("mounts", self.path(), self.path("absent"))
+        self.assertEqual((done.returncode, done.stdout), (6, ""))
+        self.assertEqual(done.stderr, f"weightfs: {self.path()}: weightfs is not mounted there\n"
+                         f"weightfs: {self.path('absent')}: No such file or directory\n")
+
     def test_all_mounts_are_probed_with_few_descriptors(self):
         points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(9)]
         done = subprocess.run(["sh", "-c", 'ulimit -n 10 && exec "$0" mounts --json', WEIGHTFS], capture_output=True, text=True,
