@@ -14,6 +14,7 @@
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
 #include "cli/open_source.h"
+#include "cli/sandbox/output_file.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
@@ -158,24 +159,31 @@ Exit ls(ListArguments& arguments) {
   return report_error(error_at(join_path(printable_source(arguments.input.source), arguments.path), listed.error()));
 }
 
-Result<void> write_out(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failure(io_error("standard output"));
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return {};
-}
+// Where cat writes.
+struct CatOutput {
+  std::unique_ptr<sandbox::OutputFile> file;  // null for standard output
+  std::string name = "standard output";
 
-Result<void> copy_out(const Source& source) {
+  Result<void> write(std::span<const std::byte> bytes) const {
+    const int descriptor = file == nullptr ? STDOUT_FILENO : file->descriptor();
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return failure(io_error(name));
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    return {};
+  }
+};
+
+Result<void> copy_out(const Source& source, const CatOutput& output) {
   std::vector<std::byte> buffer(256 * 1024);
   std::shared_ptr<const void> held;  // the reader of standard output may be slow
   for (uint64_t offset = 0;;) {
     if (held == nullptr) held = source.keep_cached();
     const size_t got = TRY(source.read_ahead(offset, buffer, {0, source.size()}));
     if (got == 0) return {};
-    TRY_VOID(write_out(std::span(buffer).first(got)));
+    TRY_VOID(output.write(std::span(buffer).first(got)));
     offset += got;
   }
 }
@@ -205,28 +213,53 @@ Result<void> compare_files(Forest& forest, Ino ino, const Source& bytes, const s
 struct CatArguments {
   SourceInput input;
   std::vector<std::string> paths;
+  std::string out;  // of --output; empty for standard output
+  bool force = false;
 };
 
+Result<CatOutput> open_cat_output(const CatArguments& arguments) {
+  if (arguments.out.empty() || arguments.out == "-") return CatOutput{};
+  const auto existing = arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept;
+  return CatOutput{TRY(sandbox::OutputFile::create(arguments.out, existing)), arguments.out};
+}
+
+void copy_path(Forest& forest, const CatArguments& arguments, const std::string& path, const CatOutput& output,
+               Outcome& outcome) {
+  Ino copied_ino = 0;
+  const auto copied =
+      resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
+          .and_then([&](Ino ino) { return forest.open(copied_ino = ino); })
+          .and_then([&](const SourcePtr& bytes) {
+            return copy_out(*bytes, output).and_then([&] { return compare_files(forest, copied_ino, *bytes, path); });
+          });
+  if (copied) return;
+  const auto refused = copied_ino == 0 ? std::nullopt : error_of_refused(forest, copied_ino);
+  const Error& error = refused ? *refused : copied.error();
+  outcome.fail({error.code, fmt::format("{}: {}", path, error.message)});
+}
+
 Exit cat(CatArguments& arguments) {
-  const auto opened = open_source(arguments.input);
+  const auto output = open_cat_output(arguments);
+  if (!output) return report_error(output.error());
+  const auto opened = open_source(arguments.input, {}, output->file.get());
   if (!opened) return report_error(opened.error());
-  Forest& forest = *opened->forest;
   Outcome outcome;
-  for (const std::string& path : arguments.paths) {
-    Ino copied_ino = 0;
-    const auto copied =
-        resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
-            .and_then([&](Ino ino) { return forest.open(copied_ino = ino); })
-            .and_then([&](const SourcePtr& bytes) {
-              return copy_out(*bytes).and_then([&] { return compare_files(forest, copied_ino, *bytes, path); });
-            });
-    if (copied) continue;
-    const auto refused = copied_ino == 0 ? std::nullopt : error_of_refused(forest, copied_ino);
-    const Error& error = refused ? *refused : copied.error();
-    outcome.fail({error.code, fmt::format("{}: {}", path, error.message)});
-  }
+  for (const std::string& path : arguments.paths) copy_path(*opened->forest, arguments, path, *output, outcome);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
-  return outcome.status();
+  if (output->file == nullptr) return outcome.status();
+  if (outcome.status() != Exit::ok) {
+    log_to_stderr(fmt::format("{}: nothing was written", printable(arguments.out)));
+    return outcome.status();
+  }
+  const auto published = output->file->publish();
+  return published ? Exit::ok : report_error(published.error());
+}
+
+Options cat_options(CatArguments& given) {
+  Option output =
+      text("output", "FILE", "write FILE, when all is read and verified (default: standard output)", given.out);
+  output.letter = 'o';
+  return {output, flag("force", "replace FILE", given.force), layout_option(given.input.layout)};
 }
 
 }  // namespace
@@ -249,11 +282,11 @@ Command ls_command() {
 Command cat_command() {
   const auto given = std::make_shared<CatArguments>();
   return {"cat",
-          "write files of a model to standard output without mounting it",
+          "write files of a model to standard output or a file without mounting it",
           {source_argument(given->input),
            arguments("PATH", "path in the model, such as metadata.json, or the name of a tensor", given->paths,
                      Argument::Count::some)},
-          source_options(given->input, {layout_option(given->input.layout)}),
+          source_options(given->input, cat_options(*given)),
           {},
           [given] { return cat(*given); }};
 }

@@ -31,6 +31,35 @@ class Cat(TestCase):
             self.assertIn(b"No space left", done.stderr)
 
 
+class CatToFile(TestCase):
+    def test_file_has_the_bytes_of_all_paths(self):
+        source = self.sample()
+        expected = run("cat", source, "metadata.json", "tensors/bias", text=False).stdout
+        for argv in ([], ["--sandbox=off"]):
+            done = run("cat", *argv, "-o", self.path("out"), "--force", source, "metadata.json", "tensors/bias")
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            self.assertEqual(self.read("out"), expected)
+        self.assertEqual(run("cat", "-o", "-", source, "metadata.json", "tensors/bias", text=False).stdout, expected)
+
+    def test_file_that_exists_is_kept_without_force(self):
+        self.write("out", b"before")
+        done = run("cat", self.sample(), "metadata.json", "--output", self.path("out"))
+        self.assertEqual((done.returncode, done.stderr), (1, f"weightfs: {self.path('out')}: exists; use --force to replace it\n"))
+        self.assertEqual(self.read("out"), b"before")
+
+    def test_nothing_is_written_if_a_path_is_not_found_or_differs_from_its_checksum(self):
+        source = self.sample()
+        digest = "0" * 64
+        for notes, paths, status in ((None, ["tensors/bias", "tensors/none"], 3), (digest, ["tensors/bias"], 7)):
+            if notes:
+                self.write("model.safetensors.sha256", f"{notes}  model.safetensors\n".encode())
+            before = {*os.listdir(self.tmp), "cache"}
+            done = run("cat", "-o", self.path("out"), source, *paths)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertTrue(done.stderr.endswith(f"weightfs: {self.path('out')}: nothing was written\n"), done.stderr)
+            self.assertEqual(set(os.listdir(self.tmp)), before)
+
+
 class FullDisk(TestCase):
     def run_full(self, *argv):
         with open("/dev/full", "wb") as full:
