@@ -14,7 +14,7 @@ COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_ex
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
 NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8,192 pixels", "page_test": "needs Node",
-             "package_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
+             "package_test": NEEDS_PACKAGE, "image_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
              "test_real_servers": "starts registries and object stores", "test_memory": "takes a minute",
              "test_systemd": "starts systemd in a container"}
 
