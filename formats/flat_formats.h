@@ -95,7 +95,7 @@ Result<Model> read_oci(const Container& container);
 Match matches_ollama(const Probe& probe);
 Result<Model> read_ollama(const Container& container);  // a manifest; the blobs are in its folder
 
-/// Of a layout that only `--format` selects.
+/// A layout that only `--format` selects.
 inline Match never_matches(const Probe&) { return Match::no; }
 
 /// Formats with a magic number come first: the others accept almost any bytes.

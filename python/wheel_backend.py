@@ -24,8 +24,8 @@ FIRST_TIME = 315532800  # 1980-01-01, the first time that a zip can store
 
 
 def project():
-    """The table `project` of pyproject.toml. Before 3.11 Python has no parser of TOML, and pip would have to download one; here each
-    value is on one line, and as in JSON."""
+    """The table `project` of pyproject.toml. Before 3.11 Python has no parser of TOML, and pip would have to download one; here
+    each value is on one line, and as in JSON."""
     root = table = {}
     for line in (HERE / "pyproject.toml").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):

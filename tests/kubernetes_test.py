@@ -135,7 +135,8 @@ class Manifests(unittest.TestCase):
                 verb, *words = f"cache {words[0]}", *words[1:]
             with self.subTest(name, verb=verb):
                 options = {
-                    option for names in re.findall(r"(?m)^  (-\S+)", weightfs(*verb.split(), "--help")) for option in names.split(",")
+                    option for names in re.findall(r"(?m)^  (-\S+)", weightfs(*verb.split(), "--help"))
+                    for option in names.split(",")
                 }
                 used = {word.partition("=")[0] for word in words if word.startswith("-")}
                 self.assertEqual(used - options, set())

@@ -241,7 +241,7 @@ class Layering(unittest.TestCase):
                                   if one not in ALLOWED[other]], [], page)
             self.assertEqual(named, set(ALLOWED), page)
 
-    def test_formats_are_told_apart_by_their_rows(self):
+    def test_formats_differ_by_their_rows(self):
         """What is true of a format is a trait in its row (formats/format.h), not a comparison of its name."""
         comparison = re.compile(r"""(\.|->)format( [=!]= "|\.(starts|ends)_with\(")""")
         wrong = [f"{file.relative_to(ROOT)}: {line.strip()}" for folder in ALLOWED for file in sorted((ROOT / folder).rglob("*.*"))

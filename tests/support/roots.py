@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 LIMIT_S = 900
-# Of all commands: the locale decides which signs a screen has.
+# The environment of all commands: the locale decides which signs a screen has.
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LC_ALL": "C.UTF-8"}
 # Modules of name services that other systems have.
 MODULES = """passwd: files systemd sss extrausers
