@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "cache/registry.h"
+#include "protocols/registry.h"
 #include "sources/source.h"
 
 namespace weightfs {

@@ -1,5 +1,5 @@
 // A SOURCE that is a repository of the Hugging Face Hub: `hf://org/repo`. It is pinned to a commit when it is opened.
-#include "cache/huggingface.h"
+#include "protocols/huggingface.h"
 
 #include <fmt/core.h>
 

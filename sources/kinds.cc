@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
-#include "cache/huggingface.h"
 #include "cache/url.h"
+#include "protocols/huggingface.h"
 
 namespace weightfs {
 namespace {

@@ -1,7 +1,7 @@
 // The kinds of sources. Each is implemented in its own file.
 #pragma once
 
-#include "cache/registry.h"
+#include "protocols/registry.h"
 #include "sources/source.h"
 
 namespace weightfs {

@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
-#include "cache/huggingface.h"
 #include "cache/url.h"
 #include "formats/format.h"
+#include "protocols/huggingface.h"
 #include "sources/kinds.h"
 
 namespace weightfs {

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
-#include "cache/registry.h"
+#include "protocols/registry.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
 #include "sources/remote_model.h"

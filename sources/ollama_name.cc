@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
-#include "cache/registry.h"
 #include "formats/ollama/name.h"
+#include "protocols/registry.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
 

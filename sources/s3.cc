@@ -1,7 +1,7 @@
 // A SOURCE in an object store: `s3://BUCKET/KEY` is a model file, whose other files are the objects beside it, and
 // `s3://BUCKET/KEY?versionId=ID` a version of it;
 // `s3://BUCKET/PREFIX/` are all objects whose keys begin with that prefix, shown like a directory.
-#include "cache/s3.h"
+#include "protocols/s3.h"
 
 #include <fmt/core.h>
 

@@ -10,9 +10,9 @@
 
 #include "base/time.h"
 #include "cache/blob_store.h"
-#include "cache/mirrors.h"
-#include "cache/s3.h"
 #include "formats/format.h"
+#include "protocols/mirrors.h"
+#include "protocols/s3.h"
 #include "sources/disk/watched.h"
 #include "sources/location.h"
 

@@ -200,8 +200,8 @@ class Docs(unittest.TestCase):
 class Paths(unittest.TestCase):
     """A path in a document or in a comment exists, if it begins with a folder of the project; so does the file of a link."""
 
-    FOLDERS = ("base", "bench", "cache", "cli", "docs", "formats", "fs", "numbers", "packaging", "page", "python", "report",
-               "scripts", "serve", "sources", "systemd", "tests")
+    FOLDERS = ("base", "bench", "cache", "cli", "docs", "formats", "fs", "numbers", "packaging", "page", "protocols", "python",
+               "report", "scripts", "serve", "sources", "systemd", "tests")
     # A file with a suffix, or a folder with a slash at its end. NAME stands for any name.
     PATH = re.compile(rf"(?<![\w./*<>$~:-])(?:{'|'.join(FOLDERS)})/[\w./*-]*(?:/|\.\w+)(?![\w/*<>{{-])")
     LINK = re.compile(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)")

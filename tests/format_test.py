@@ -21,8 +21,8 @@ PRETTIER = "prettier@3.6.2"
 # Rules of pycodestyle on indents of tables, operators at line ends and in columns, and long lines, which words_test finds.
 NOT_OF_PYTHON = ("E121", "E123", "E126", "E226", "E24", "E501", "E731", "W503", "W504", "W6")
 
-FOLDERS = ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "packaging", "page", "python", "report", "scripts",
-           "serve", "sources", "tests")
+FOLDERS = ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "packaging", "page", "protocols", "python", "report",
+           "scripts", "serve", "sources", "tests")
 OTHERS = re.compile(r"page/vendor/|tests/(?:vendor|fuzz/corpus)/|python/build/")
 WRITES = os.environ.get("FORMAT") == "write"
 FILES_AT_ONCE = 16

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("base", "formats", "numbers", "cache", "sources", "fs", "report", "serve", "cli", "tests", "bench")
+FOLDERS = ("base", "formats", "numbers", "cache", "protocols", "sources", "fs", "report", "serve", "cli", "tests", "bench")
 
 # Each with what it is needed for. All are plain structures, enumerations and macros, without functions.
 ALLOWED = {

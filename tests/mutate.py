@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.join(HERE, "suite"))
 import jobs  # noqa: E402
 from tables import EXCLUSIVE, WORKERS  # noqa: E402
 
-ROOMS = ("base", "formats", "numbers", "cache", "sources", "fs", "report", "serve", "cli")
+ROOMS = ("base", "formats", "numbers", "cache", "protocols", "sources", "fs", "report", "serve", "cli")
 BUILD = os.path.join(HOME, "build", "test")
 FAULTS = [  # a pattern, what replaces it
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),

@@ -223,7 +223,8 @@ class Tidy(ScriptTestCase):
         self.tidy = self.script("tidy")
         self.program(":", "bin", "cmake")
         self.program('echo "${@: -1}" >>"$LOG"; echo "9 warnings generated." >&2; ! grep -s wrong "${@: -1}"', "bin", "clang-tidy")
-        for name in ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "report", "serve", "sources", "tests"):
+        for name in ("base", "bench", "cache", "cli", "formats", "fs", "numbers", "protocols", "report", "serve",
+                     "sources", "tests"):
             os.mkdir(self.path(name))
         self.write("base", "a.cc")
         self.write("tests", "b c.cc")

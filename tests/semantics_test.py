@@ -16,8 +16,8 @@ NAMED = re.compile(r"`([^`]+)`")
 RULE = re.compile(r"^- (\d+\.\d+) ", re.MULTILINE)
 QUOTED = re.compile(r"\bsemantics(?:\.md\]?(?:\([^)]*\))?)?,? (?:rules? |section )?(\d+(?:\.\d+)?(?:(?:, | and | to )\d+\.\d+)*)")
 QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
-FOLDERS = ("base", "formats", "cache", "sources", "fs", "report", "serve", "cli", "tests", "docs", "bench", "packaging", "scripts",
-           "systemd", "python")
+FOLDERS = ("base", "formats", "cache", "protocols", "sources", "fs", "report", "serve", "cli", "tests", "docs", "bench", "packaging",
+           "scripts", "systemd", "python")
 
 # Numbers in rules (or in the table of a section): rule, file, constant, and how the rule says it. {n} is the value, {KiB} the
 # value as a number of KiB, {s} of seconds if the code has milliseconds, {word} and {word_s} these numbers as words, {less} the
@@ -76,8 +76,8 @@ NUMBERS = (
     ("21.9", "fs/reading/prefetch.h", "kMinRun", "after {word} that were read"),
     ("21.10", "cache/download/remote_file.h", "kHead", "above {KiB} KiB"),
     ("21.10", "formats/archive/archive.cc", "kMaxPaths", "at most {n} files"),
-    ("22.6", "cache/huggingface.h", "kMaxGitFile", "at most {MiB} MiB"),
-    ("23.3", "cache/s3/s3.cc", "kMaxOpen", "At most {n} objects"),
+    ("22.6", "protocols/huggingface.h", "kMaxGitFile", "at most {MiB} MiB"),
+    ("23.3", "protocols/s3/s3.cc", "kMaxOpen", "At most {n} objects"),
     ("24.7", "sources/kinds.cc", "kCommitDigits", "{n} hex digits"),
     ("26.2", "formats/numpy/npy_header.h", "kMaxNpyDimensions", "{n} dimensions"),
     ("26.2", "fs/views/converted.cc", "kMaxElements", "2^{power} elements"),

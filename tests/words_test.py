@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 LIMIT_S = 60
 
-FOLDERS = ("base", "cli", "fs", "cache", "formats", "numbers", "page", "report", "serve", "sources")
+FOLDERS = ("base", "cli", "fs", "cache", "formats", "numbers", "page", "protocols", "report", "serve", "sources")
 
 # Phrases that must not return, each with the words to use instead.
 PHRASES = (
@@ -72,8 +72,8 @@ def weightfs(*argv):
 
 def sources(*suffixes):
     """The lines of every file of code or documents: (path, number, line)."""
-    for folder in ("", "base", "formats", "numbers", "cache", "sources", "fs", "report", "serve", "cli", "page", "tests",
-                   "docs", "bench", "packaging", "python"):
+    for folder in ("", "base", "formats", "numbers", "cache", "protocols", "sources", "fs", "report", "serve", "cli", "page",
+                   "tests", "docs", "bench", "packaging", "python"):
         for file in sorted((ROOT / folder).rglob("*") if folder else ROOT.glob("*.md")):
             if file.suffix in suffixes and "vendor" not in file.parts:
                 for number, line in enumerate(file.read_text().splitlines(), 1):

@@ -8,9 +8,9 @@
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
-#include "cache/huggingface.h"
 #include "cache/maintenance.h"
 #include "cli/open_source.h"
+#include "protocols/huggingface.h"
 #include "report/compare/select_tensors.h"
 #include "sources/ollama_name.h"
 

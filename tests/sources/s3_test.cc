@@ -1,5 +1,5 @@
 // Names of objects, and the requests that they cause.
-#include "cache/s3.h"
+#include "protocols/s3.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

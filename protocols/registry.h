@@ -1,0 +1,79 @@
+// Models in a registry: resolves a tag to its manifest; layers are downloaded when they are read. (OCI
+// distribution-spec, pull; docs/formats/ollama.md describes the differences of Ollama's registry.)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cache/blob_store.h"
+#include "protocols/mirrors.h"
+
+namespace weightfs {
+
+/// A manifest in a repository of a registry.
+struct Reference {
+  std::string scheme = "https";  ///< or http
+  std::string host;              ///< with a port if there is one: "registry.ollama.ai", "localhost:5000"
+  std::string repository;        ///< "library/llama3.2"
+  std::string tag;               ///< or a digest, "sha256:…"
+};
+
+/// What an index of several models, without platforms, resolves to.
+enum class ModelIndex {
+  selected,  ///< its first manifest
+  whole,     ///< the index itself
+};
+
+/// A manifest in an index of models.
+struct IndexedModel {
+  std::string name;  ///< by its annotations, else twelve digits of the digest
+  Digest digest;
+};
+
+/// The manifests in an index of several models, which ModelIndex::whole resolves to; empty if it is a manifest. At most
+/// 10,000.
+std::vector<IndexedModel> models_in_index(const std::string& manifest);
+
+/// The layers of a manifest that have a SHA-256 digest and a size, named by their digests; empty if it is none. At most
+/// 10,000.
+std::vector<BlobRef> layers_of(const std::string& manifest);
+
+/// A manifest, and the store for its layers.
+struct ResolvedManifest {
+  std::string manifest;  ///< as sent by the registry
+  Digest digest;         ///< of the manifest
+  std::string from;      ///< "https://registry.ollama.ai/v2/library/llama3.2/manifests/latest"
+  BlobsPtr blobs;        ///< the store, which downloads from this registry
+};
+
+/// The user's credential files: ~/.ollama/id_ed25519 and ~/.docker/config.json ($DOCKER_CONFIG/config.json).
+struct CredentialPaths {
+  std::string ollama_key;     ///< path of an OpenSSH private key (ed25519, without a passphrase); empty: none
+  std::string docker_config;  ///< path; empty: none
+  static CredentialPaths of_user();
+};
+
+/// Requests the manifest from the registry, follows an index to the selected manifest (protocols/registry/manifest.h),
+/// and saves it in the store. If `http` is null (offline), uses the saved manifest, and fails with network if there is
+/// none. Manifests by digest are requested from the mirrors first, tags only from those that resolve tags; the layers
+/// are downloaded from mirrors, too. Fails with not_found (no such model or tag), network, unsupported (http to a host
+/// other than loopback without insecure; not a manifest; access denied), mismatch (the digest differs from the
+/// requested one or from the registry's header), and corrupt (more than 4 MiB).
+Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
+                                 const CredentialPaths& paths, ModelIndex of_models = ModelIndex::selected,
+                                 const std::vector<Mirror>& mirrors = {});
+
+/// An artifact that refers to a manifest, such as a signature.
+struct Referrer {
+  std::string digest;  ///< of its manifest; empty for a signature of cosign under a tag
+  std::string type;    ///< its artifact type: "application/vnd.dev.sigstore.bundle.v0.3+json"
+};
+
+/// The artifacts that claim to refer to the manifest of this digest: by the registry's list, else by the tag that
+/// clients keep instead (distribution-spec, "Listing Referrers"), and a signature of cosign under its tag. Anybody who
+/// may write to the repository can add one. Nothing if the registry does not answer, and offline what was seen last.
+std::vector<Referrer> referrers(const Reference& reference, const Digest& digest, const BlobStorePtr& store,
+                                const http::ClientPtr& http, const CredentialPaths& paths);
+
+}  // namespace weightfs

@@ -1,0 +1,193 @@
+#include "protocols/registry/credentials.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <stop_token>
+#include <string_view>
+
+#include "base/cancel.h"
+#include "base/files/file_source.h"
+#include "base/text.h"
+#include "cache/address_policy.h"
+
+namespace weightfs::registry {
+namespace {
+
+constexpr uint64_t kMaxKeyFile = 64 * 1024;
+
+// Host and port, if present.
+std::string_view host_of(std::string_view url) {
+  const size_t begin = url.find("://");
+  if (begin == std::string_view::npos) return {};
+  url.remove_prefix(begin + 3);
+  return url.substr(0, url.find_first_of("/?#"));
+}
+
+bool is_loopback(std::string_view origin) { return is_loopback_host(host_of(origin)); }
+
+// The origin of the token server, or why it is refused.
+Result<std::string> check_token_server(const std::string& url, const std::string& registry) {
+  const std::string origin = http::origin_of(url);
+  if (origin.empty() || !is_visible_ascii(url) || host_of(url).find('@') != std::string_view::npos)
+    return failure(Code::unsupported, fmt::format("{}: token server {}: invalid URL", registry, quoted(url)));
+  if (origin.starts_with("https://") || origin == registry || (is_loopback(origin) && is_loopback(registry)))
+    return origin;
+  return failure(Code::unsupported,
+                 fmt::format("{}: token server {} refused: https required for another host", registry, quoted(url)));
+}
+
+bool is_ollama_realm(std::string_view realm) {
+  return realm.substr(0, realm.find_first_of("?#")).ends_with("/v2/token");
+}
+
+Result<SigningKey> read_key(const std::string& path) {
+  const auto read = [&]() -> Result<SigningKey> {
+    const SourcePtr file = TRY(open_file(path));
+    if (file->size() > kMaxKeyFile) return failure(Code::unsupported, "too large for a private key");
+    return SigningKey::parse(TRY(read_text(*file, 0, file->size())));
+  };
+  return read().map_error([&](const Error& error) {
+    return Error{Code::unsupported, fmt::format("{}: {}", printable(path), error.message)};
+  });
+}
+
+const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::string_view scheme) {
+  const auto found =
+      std::find_if(challenges.begin(), challenges.end(), [&](const AuthChallenge& c) { return c.scheme == scheme; });
+  return found == challenges.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
+                         std::vector<std::string> headers, ClockAndNonce clock)
+    : http_(std::move(http)),
+      host_(host_of(registry)),
+      origin_(http::origin_of(registry)),
+      paths_(std::move(paths)),
+      headers_(std::move(headers)),
+      clock_(std::move(clock)) {}
+
+bool Credentials::is_current() const { return !authorization_.authorization.empty() && clock_.seconds() < expires_; }
+
+std::string Credentials::authorization() {
+  const std::scoped_lock lock(mutex_);
+  return is_current() ? authorization_.authorization : std::string();
+}
+
+std::string Credentials::description() {
+  const std::scoped_lock lock(mutex_);
+  return authorization_.description;
+}
+
+Result<bool> Credentials::on_unauthorized(const http::Response& response, const std::string& sent,
+                                          const std::stop_token& stop) {
+  const auto is_renewed = [&] { return is_current() && authorization_.authorization != sent; };
+  std::unique_lock lock(mutex_);
+  while (!is_renewed()) {
+    if (!is_renewing_) return renew(response, sent, stop, lock);
+    if (!renewed_.wait(lock, stop, [&] { return !is_renewing_; }))
+      return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
+    if (!is_renewed() && renewal_) return *renewal_;
+  }
+  return true;
+}
+
+Result<bool> Credentials::renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
+                                std::unique_lock<std::mutex>& lock) {
+  is_renewing_ = true;
+  lock.unlock();
+  // An exception must not leave the other threads waiting forever.
+  auto value = exceptions_to_errors([&] { return authorize(response, stop); });
+  lock.lock();
+  is_renewing_ = false;
+  renewal_.reset();
+  renewed_.notify_all();
+  Result<bool> result = value.map(
+      [&](const Authorization& renewed) { return !renewed.authorization.empty() && renewed.authorization != sent; });
+  if (value) {
+    authorization_ = std::move(*value);
+    expires_ = clock_.seconds() + authorization_.lifetime;
+  }
+  if (!stop.stop_requested() && !is_cancelled()) renewal_ = result;
+  return result;
+}
+
+Result<Credentials::Authorization> Credentials::authorize(const http::Response& response, const std::stop_token& stop) {
+  std::vector<AuthChallenge> challenges;
+  for (const auto& [name, value] : response.headers)
+    if (name == "www-authenticate") std::ranges::move(parse_challenges(value), std::back_inserter(challenges));
+  if (const AuthChallenge* bearer = find(challenges, "bearer")) return with_token(*bearer, response.from_public, stop);
+  if (find(challenges, "basic") != nullptr) return with_basic_login();
+  return Authorization{{}, 0, "unsupported authentication scheme; no credentials sent"};
+}
+
+Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& bearer, bool public_only,
+                                                           const std::stop_token& stop) {
+  const std::string realm(bearer.parameter("realm"));
+  const std::string server = TRY(check_token_server(realm, origin_));
+  const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
+  if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
+  const DockerEntry entry = TRY(entry_for(server));
+  if (may_sign && is_ollama_realm(realm) && !entry.login) {
+    auto value = with_key(bearer, public_only, stop);
+    if (value || is_about_the_network(value.error())) return value;
+  }
+  return with_login(bearer, entry, public_only, stop);
+}
+
+Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, bool public_only,
+                                                         const std::stop_token& stop) {
+  const SigningKey key = TRY(read_key(paths_.ollama_key));
+  const std::string url = token_url(bearer, {{"ts", std::to_string(clock_.seconds())}, {"nonce", clock_.nonce()}});
+  const auto token = signature(key, url).and_then(
+      [&](const std::string& authorization) { return request_token(*http_, url, authorization, public_only, stop); });
+  return with_description(token, "tried with the key " + printable(paths_.ollama_key));
+}
+
+// The description is part of the error, too.
+Result<Credentials::Authorization> Credentials::with_description(const Result<Token>& token, std::string description) {
+  if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
+  return Authorization{"Bearer " + token->value, token->lifetime, std::move(description)};
+}
+
+std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
+  const bool wants_key = bearer.parameter("service") == "ollama" && paths_.ollama_key.empty();
+  return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
+}
+
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, const DockerEntry& entry,
+                                                           bool public_only, const std::stop_token& stop) {
+  const std::string authorization = entry.login ? basic_authorization(*entry.login) : "";
+  return with_description(request_token(*http_, token_url(bearer), authorization, public_only, stop),
+                          entry.login ? login_description(*entry.login) : anonymous_reason(bearer, entry));
+}
+
+Result<Credentials::Authorization> Credentials::with_basic_login() {
+  const auto entry = TRY(entry_for(origin_));
+  if (!entry.login) return Authorization{{}, 0, "tried anonymously: " + entry.reason};
+  return Authorization{basic_authorization(*entry.login), INT32_MAX, login_description(*entry.login)};
+}
+
+std::string Credentials::login_description(const Login& login) const {
+  return fmt::format("tried as {} of {}", quoted(login.user), printable(paths_.docker_config));
+}
+
+// The registry's login, if it may be sent to `origin`.
+Result<DockerEntry> Credentials::entry_for(const std::string& origin) const {
+  if (paths_.docker_config.empty()) return DockerEntry{std::nullopt, "there is no docker config"};
+  auto entry = docker_entry(paths_.docker_config, host_).map_error([](const Error& error) {
+    return Error{Code::unsupported, error.message};
+  });
+  if (!entry) return entry;
+  if (!entry->login)
+    return DockerEntry{std::nullopt, fmt::format("{} {}", printable(paths_.docker_config), entry->reason)};
+  if (is_confidential(origin)) return entry;
+  return DockerEntry{std::nullopt,
+                     fmt::format("the login of {} is not sent over http", printable(paths_.docker_config))};
+}
+
+}  // namespace weightfs::registry

@@ -1,0 +1,85 @@
+// Authenticates requests to one registry: with a token for the user's Ollama key or docker login, with that login
+// itself, or with an anonymous token. Reads no file and sends no request before the registry sends a challenge.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/http/client.h"
+#include "protocols/registry.h"
+#include "protocols/registry/token.h"
+
+namespace weightfs::registry {
+
+class Credentials final : public http::Credentials {
+ public:
+  /// `registry` is a URL of the registry, and `headers` are sent with each request to it. When several threads are
+  /// challenged, one requests the token and the others wait.
+  Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
+              std::vector<std::string> headers = {}, ClockAndNonce clock = ClockAndNonce::of_system());
+
+  /// The current token or login until it expires.
+  std::string authorization() override;
+
+  /// Answers a Bearer challenge with a token (docs/formats/ollama.md):
+  /// - for the Ollama key, when the realm has the registry's scheme, host and port, and either the service is "ollama",
+  ///   or the realm's path ends in /v2/token and there is no docker login. In the second case, a registry that does not
+  ///   know the key is asked for an anonymous token;
+  /// - otherwise for the docker login if there is one, else an anonymous token. The realm may be on another host over
+  ///   https, or on loopback if the registry is; the login is sent only over https or loopback.
+  /// If the challenge came from a public address, the realm must be public, too. Answers a Basic challenge with the
+  /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
+  /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
+  /// request_with_retry().
+  Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
+                               const std::stop_token& stop) override;
+
+  std::vector<std::string> headers(std::string_view, const std::string&) override { return headers_; }
+
+  std::string description() override;
+
+ private:
+  // A value for the Authorization header.
+  struct Authorization {
+    std::string authorization;  // empty: none
+    int64_t lifetime = 0;       // in seconds
+    std::string description;
+  };
+
+  bool is_current() const;
+  Result<bool> renew(const http::Response& response, const std::string& sent, const std::stop_token& stop,
+                     std::unique_lock<std::mutex>& lock);
+
+  Result<Authorization> authorize(const http::Response& response, const std::stop_token& stop);
+  Result<Authorization> with_token(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
+  Result<Authorization> with_login(const AuthChallenge& bearer, const DockerEntry& entry, bool public_only,
+                                   const std::stop_token& stop);
+  Result<Authorization> with_basic_login();
+  static Result<Authorization> with_description(const Result<Token>& token, std::string description);
+  std::string login_description(const Login& login) const;
+  std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
+  Result<DockerEntry> entry_for(const std::string& origin) const;
+
+  const http::ClientPtr http_;
+  const std::string host_;    // with the port if the URL has one
+  const std::string origin_;  // of the registry
+  const CredentialPaths paths_;
+  const std::vector<std::string> headers_;  // "Name: value"
+  const ClockAndNonce clock_;
+
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable_any renewed_;
+  bool is_renewing_ = false;
+  std::optional<Result<bool>> renewal_;  // the result of the last one; nothing if its thread was stopped or cancelled
+  Authorization authorization_;
+  int64_t expires_ = 0;
+};
+
+}  // namespace weightfs::registry

@@ -1,0 +1,94 @@
+#include "protocols/registry/docker_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary.h"
+
+namespace weightfs::test::docker_config_test {
+namespace {
+
+using namespace registry;
+using testing::HasSubstr;
+
+class DockerConfigTest : public testing::Test {
+ protected:
+  /// "user:password", "none: REASON" or "error: MESSAGE" of `host` in a file of this text.
+  std::string describe(const std::string& config, const std::string& host) {
+    const std::string path = temporary.write("config.json", config);
+    const auto entry = docker_entry(path, host);
+    if (!entry) return "error: " + entry.error().message.substr(path.size());
+    return entry->login ? entry->login->user + ":" + entry->login->password : "none: " + entry->reason;
+  }
+  TemporaryDirectory temporary;
+};
+
+// dXNlcjpwYXNzOndvcmQ= is user:pass:word.
+TEST_F(DockerConfigTest, FindsLoginByHost) {
+  const std::string config = R"({"auths":{"Other.example":{"auth":"b3RoZXI6eA=="},
+    "localhost:5000":{"auth":"dXNlcjpwYXNzOndvcmQ="}, "named.example":{"username":"me","password":"secret"}}})";
+  EXPECT_EQ(describe(config, "localhost:5000"), "user:pass:word");
+  EXPECT_EQ(describe(config, "other.example"), "other:x");
+  EXPECT_EQ(describe(config, "other.example:443"), "other:x");
+  EXPECT_EQ(describe(config, "named.example"), "me:secret");
+  for (const char* host : {"localhost", "localhost:5001", "example", "named.example.org", "my.other.example", ""})
+    EXPECT_EQ(describe(config, host), std::string("none: has no login for ") + host);
+}
+
+TEST_F(DockerConfigTest, KeyMayBeUrl) {
+  for (const char* key :
+       {"https://host.example", "https://host.example/v1/", "http://host.example/v2/", "host.example/"})
+    EXPECT_EQ(describe(R"({"auths":{")" + std::string(key) + R"(":{"auth":"dXNlcjp4"}}})", "host.example"), "user:x")
+        << key;
+  // A login for one repository does not apply to the registry.
+  EXPECT_THAT(describe(R"({"auths":{"host.example/team":{"auth":"dXNlcjp4"}}})", "host.example"),
+              HasSubstr("has no login"));
+}
+
+TEST_F(DockerConfigTest, ExactHostKeyWins) {
+  EXPECT_EQ(describe(R"({"auths":{"https://h.example/v1/":{"auth":"b2xkOng="},"h.example":{"auth":"bmV3Ong="}}})",
+                     "h.example"),
+            "new:x");
+}
+
+TEST_F(DockerConfigTest, DockerHubHasSeveralNames) {
+  for (const char* key : {"https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"})
+    EXPECT_EQ(
+        describe(R"({"auths":{")" + std::string(key) + R"(":{"auth":"aHViOnNlY3JldA=="}}})", "registry-1.docker.io"),
+        "hub:secret")
+        << key;
+}
+
+TEST_F(DockerConfigTest, ReportsUnsupportedLogins) {
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{}},"credsStore":"desktop"})", "h.example"),
+            "none: uses the credential helper \"desktop\" for h.example, which is not supported");
+  EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "h.example"),
+            "none: uses the credential helper \"ecr-login\" for h.example, which is not supported");
+  EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "i.example"), "none: has no login for i.example");
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjo=","identitytoken":"t"}}})", "h.example"),
+            "none: has only an identity token for h.example, which is not supported");
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjp4"}},"credsStore":"desktop"})", "h.example"), "user:x");
+}
+
+TEST_F(DockerConfigTest, ReportsInvalidConfig) {
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"!"}}})", "h.example"),
+            "error: : \"auth\" is not base64 of user:password");
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcg=="}}})", "h.example"),
+            "error: : \"auth\" is not base64 of user:password");
+  EXPECT_EQ(describe("[]", "h.example"), "error: : not a JSON object");
+  EXPECT_THAT(describe("{", "h.example"), HasSubstr("invalid JSON"));
+  EXPECT_EQ(describe(std::string(1 << 20, ' ') + "{}", "h.example"),
+            "error: : docker config of 1.0 MiB, at most 1 MiB is allowed");
+  EXPECT_EQ(docker_entry(temporary.path("none.json"), "h.example").error().code, Code::not_found);
+}
+
+// Values of the wrong type are ignored.
+TEST_F(DockerConfigTest, UnexpectedValuesAreIgnored) {
+  for (const char* config :
+       {"{}", R"({"auths":[]})", R"({"auths":{"h.example":"x"}})", R"({"auths":{"h.example":{"auth":1}}})",
+        R"({"auths":{"h.example":{"username":"u"}}})", R"({"credHelpers":{"h.example":{}}})"})
+    EXPECT_EQ(describe(config, "h.example"), "none: has no login for h.example") << config;
+}
+
+}  // namespace
+}  // namespace weightfs::test::docker_config_test
