@@ -16,8 +16,8 @@ NAMED = re.compile(r"`([^`]+)`")
 RULE = re.compile(r"^- (\d+\.\d+) ", re.MULTILINE)
 QUOTED = re.compile(r"\bsemantics(?:\.md\]?(?:\([^)]*\))?)?,? (?:rules? |section )?(\d+(?:\.\d+)?(?:(?:, | and | to )\d+\.\d+)*)")
 QUOTED_PAGE = re.compile(r"\bdocs/design/[a-z-]+\.md\b")
-FOLDERS = ("base", "formats", "cache", "protocols", "sources", "fs", "report", "serve", "cli", "tests", "docs", "bench", "packaging",
-           "scripts", "systemd", "python")
+FOLDERS = ("base", "formats", "cache", "protocols", "sources", "fs", "report", "serve", "cli", "tests", "docs", "bench",
+           "packaging", "scripts", "systemd", "python")
 
 # Numbers in rules (or in the table of a section): rule, file, constant, and how the rule says it. {n} is the value, {KiB} the
 # value as a number of KiB, {s} of seconds if the code has milliseconds, {word} and {word_s} these numbers as words, {less} the
