@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "formats/archive/archive_formats.h"
 #include "formats/detect/probe.h"
@@ -119,7 +118,7 @@ Result<std::optional<std::string>> model_entry_file(const std::vector<std::strin
     archives.push_back(&format);
   // From the last row on: that decides if a directory has the entries of several.
   for (const auto rows : {formats().last(kLastFormats.size()), formats().first(kFirstFormats.size())})
-    for (const Format& format : rows | std::views::reverse) others.push_back(&format);
+    for (auto row = rows.rbegin(); row != rows.rend(); ++row) others.push_back(&*row);
   if (auto entry = TRY(directory.find(archives, Told::nothing))) return entry;
   for (const Told told : {Told::nothing, Told::first_bytes, Told::content})
     if (auto entry = TRY(directory.find(others, told))) return entry;
