@@ -37,7 +37,7 @@ std::string statement_of(std::string_view resources) {
 Model model_with(std::string signature) {
   Model model;
   for (const char* const name : {"a", "d/b"})
-    model.parts.push_back({name, Later<SourcePtr>::of(in_memory(name)), sha256(name)});
+    model.parts.push_back({name, Later<SourcePtr>::of(in_memory(name)), FileChecksums(sha256(name))});
   model.parts.push_back({"c", Later<SourcePtr>::of(in_memory("c"))});
   model.parts.push_back({"model.sig", Later<SourcePtr>::of(in_memory(std::move(signature)))});
   return model;
@@ -70,7 +70,7 @@ TEST(ModelSignature, OnlyTheSignatureIsRead) {
   Model model = model_with(bundle_of(statement_of(resource("far", sha256("a").hex()))));
   int reads = 0;
   const auto far = Later<SourcePtr>([&reads]() -> Result<SourcePtr> { return ++reads, in_memory("a"); });
-  model.parts.push_back({"far", far, sha256("a")});
+  model.parts.push_back({"far", far, FileChecksums(sha256("a"))});
   Budget budget(0);
   describe_signature(model, budget);
   EXPECT_THAT(shown(model), HasSubstr(R"("equal":1)"));
