@@ -20,8 +20,9 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 # Options of other programs, by page.
 FOREIGN = {
     "CHANGELOG.md": {"--arch", "--mount", "--portable", "--preset", "--release", "--user", "--wheel"},
-    "README.md": {"--arch", "--portable", "--wheel"},
-    "docs/kubernetes.md": {"--docker-password", "--docker-server", "--docker-username"},
+    "README.md": {"--arch", "--image", "--portable", "--wheel"},
+    "docs/kubernetes.md": {"--arch", "--bind", "--cap-add", "--device", "--docker-password", "--docker-server", "--docker-username",
+                           "--image", "--make-shared", "--rm", "--security-opt"},
     "docs/python.md": {"--wheel"},
     "docs/serve.md": {"--http-url"},
     "docs/systemd.md": {"--now", "--user"},

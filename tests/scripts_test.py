@@ -161,6 +161,17 @@ class Package(ScriptTestCase):
         self.assertEqual([line[5:] for line in info.splitlines() if line.startswith("Tag: ")], tags)
         self.assertTrue(done.stdout.strip().endswith("-py3-none-" + ".".join(each[9:] for each in tags) + ".whl"))
 
+    def test_image_has_the_portable_program(self):
+        package = self.script("package")
+        os.mkdir(self.path("packaging"))
+        self.program("mkdir build", "scripts", "build")
+        folder = "build/portable/portable/weightfs-1-linux-x86_64"
+        self.program(f"mkdir -p {folder} && echo {folder}.tar.xz", "packaging", "portable")
+        self.program('echo "$@" "$SOURCE_DATE_EPOCH" >>"$LOG"; echo "$2/image.oci.tar"', "packaging", "image")
+        done = self.run_script(package, "--image", SOURCE_DATE_EPOCH="1")
+        self.assertEqual((done.returncode, done.stdout), (0, "build/portable/image.oci.tar\n"), done.stderr)
+        self.assertEqual(self.calls(), [[folder, "build/portable", "1"]])
+
     def test_unknown_option_prints_the_usage(self):
         done = self.run_script(self.script("package"), "--other")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
