@@ -1,7 +1,7 @@
 """The image of scripts/package --image: its layout, and the program in its root.
 
-The image is packed from a directory like that of the portable program, with the program of $WEIGHTFS. That one may need the
-libraries of this machine, which the test mounts into the root.
+The image is packed from a directory like that of the portable program, with the program of $WEIGHTFS. If that is not static, the test
+mounts the libraries of this machine into the root.
 """
 import gzip
 import hashlib
@@ -30,12 +30,13 @@ FILES = {"etc/group", "etc/passwd", "etc/ssl/certs/ca-certificates.crt", "usr/bi
          "usr/share/doc/weightfs/NOTICE", "usr/share/doc/weightfs/licences/ca-certificates",
          "usr/share/doc/weightfs/licences/weightfs"}
 MODES = {"root": 0o700, "tmp": 0o1777, "var/cache": 0o1777, "var/tmp": 0o1777, "usr/bin/weightfs": 0o755}
-LIBRARIES = ("lib", "lib64", "usr/lib")
+NEEDS_LIBRARIES = " => " in subprocess.run(["ldd", WEIGHTFS], capture_output=True, text=True).stdout
+LIBRARIES = ("lib", "lib64", "usr/lib") if NEEDS_LIBRARIES else ()
 
 # In a private mount namespace: the root with the libraries, devices and processes of this machine. Then the image's command.
 ENTER = """
 root=$1 user=$2; shift 2
-for each in lib lib64 usr/lib dev; do [ ! -e "/$each" ] || mount --rbind "/$each" "$root/$each"; done
+for each in lib lib64 usr/lib dev; do [ ! -e "$root/$each" ] || [ ! -e "/$each" ] || mount --rbind "/$each" "$root/$each"; done
 mount -t proc proc "$root/proc"
 exec /usr/sbin/chroot --userspec="$user" "$root" "$@"
 """

@@ -177,8 +177,9 @@ def run_in_busybox(build):
 
 
 def portable_jobs(build):
-    """Mount tests that need no build, the samples, and a root of busybox."""
-    files = [unittest_job(file, build, PORTABLE) for file in files_in("mount", "test_*.py") if name_of(file) in PORTABLE_FILES]
+    """Tests that need no build, the samples, and a root of busybox."""
+    files = [unittest_job(file, build, PORTABLE) for file in files_in("mount", "test_*.py") + files_in("", "*_test.py")
+             if name_of(file) in PORTABLE_FILES]
     conform = [job._replace(title=f"{job.title}, {PORTABLE}") for job in conform_jobs(build)]
     return mixed(files, [Job("busybox, portable", lambda: run_in_busybox(build), PORTABLE), *conform])
 

@@ -46,8 +46,8 @@ SANITIZED = {
     "test_tree": "requests of every system call that reads files and directories",
 }
 
-# Mount tests that run with the portable program, too: what depends on the C library and on how the program is linked.
-PORTABLE_FILES = ("test_cli", "test_confinement", "test_hub", "test_mounting", "test_sandbox")
+# Tests that run with the portable program, too: what depends on the C library and on how the program is linked.
+PORTABLE_FILES = ("image_test", "test_cli", "test_confinement", "test_hub", "test_mounting", "test_sandbox")
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"
