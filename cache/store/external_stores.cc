@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/files/file_source.h"
+#include "base/files/hub_layout.h"
 #include "base/text.h"
 #include "cache/paths.h"
 
@@ -27,11 +28,6 @@ constexpr std::chrono::seconds kRescanInterval{1};
 // A directory that changed this recently may change again within the same mtime: the coarsest file system clock (FAT)
 // has a resolution of two seconds.
 constexpr time_t kMtimeResolution = 3;
-
-// The Hugging Face hub's cache: a directory for each repository, "models--" and its name.
-bool is_repository(std::string_view name) {
-  return name.starts_with("models--") || name.starts_with("datasets--") || name.starts_with("spaces--");
-}
 
 // The digest in hex in a name: sha256-HEX, sha256:HEX, HEX; empty for other names.
 std::string hex_of_name(std::string_view name) {
@@ -159,7 +155,7 @@ const ExternalStores::Listing& ExternalStores::list(const std::string& directory
       listing.blobs.emplace_back(hex, path + "/file");  // cartons
     } else if (listing.complete && (name == "blobs" || name == "sha256")) {
       listing.subdirectories.push_back(path);
-    } else if (is_repository(name)) {
+    } else if (hub_layout::is_repository(name)) {
       listing.subdirectories.push_back(path + "/blobs");
     }
   }

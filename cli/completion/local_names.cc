@@ -5,6 +5,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "base/files/hub_layout.h"
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
@@ -72,14 +73,9 @@ std::vector<std::string> ollama_names() {
 }
 
 std::vector<std::string> hub_names() {
-  constexpr std::string_view kModels = "models--";
   std::vector<std::string> names;
   visit(huggingface::cache_path(), 1, [&](const fs::path& directory) {
-    std::string name = directory.filename();
-    if (!name.starts_with(kModels)) return;
-    name.erase(0, kModels.size());
-    if (const size_t slash = name.find("--"); slash != name.npos) name.replace(slash, 2, "/");
-    names.push_back("hf://" + name);
+    if (const auto name = hub_layout::model_of(directory.filename().string())) names.push_back("hf://" + *name);
   });
   return names;
 }

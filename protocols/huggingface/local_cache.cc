@@ -10,6 +10,7 @@
 
 #include "base/files/confined_directory.h"
 #include "base/files/file_source.h"
+#include "base/files/hub_layout.h"
 #include "base/os/mounts.h"
 #include "base/text.h"
 #include "protocols/huggingface/name.h"
@@ -18,16 +19,13 @@ namespace weightfs::huggingface {
 namespace {
 
 constexpr int kMaxSnapshotDepth = 64;
-constexpr size_t kMaxRefSize = 256;
 constexpr size_t kMaxSnapshotWarnings = 100;
 
 // The directory of a repository. No link leads out of it. Null if there is none. A server other than the Hub has none:
 // the cache does not tell the servers apart.
 ConfinedDirectoryPtr cached_repository(const Name& name) {
   if (!name.server.empty() && name.server != "hf.co" && name.server != "huggingface.co") return nullptr;
-  std::string folder = name.kind + "--" + name.id;
-  if (const size_t slash = folder.find('/'); slash != folder.npos) folder.replace(slash, 1, "--");
-  const std::string path = fmt::format("{}/{}", cache_path(), folder);
+  const std::string path = fmt::format("{}/{}", cache_path(), hub_layout::folder_of(name.kind, name.id));
   if (!path.starts_with('/') || Mounts::now().is_on_weightfs(path)) return nullptr;
   auto found = find_named_file(path);
   if (!found || !S_ISDIR(found->status.st_mode)) return nullptr;
@@ -36,23 +34,20 @@ ConfinedDirectoryPtr cached_repository(const Name& name) {
   return std::make_shared<const ConfinedDirectory>(std::move(found->descriptor), path, std::move(rules));
 }
 
-std::string snapshot_of(const std::string& commit) { return "snapshots/" + commit; }
+std::string snapshot_of(const std::string& commit) { return fmt::format("{}/{}", hub_layout::kSnapshots, commit); }
 
-// The text of a link at `path` that leads to a file of blobs/: "../../blobs/HEX", with one `..` more for each directory
-// in the snapshot. Returns HEX.
-std::optional<std::string> blob_of_link(int directory, const std::string& path) {
+// The blob of this repository that the link at `path` leads to: "../../blobs/HEX", with one `..` more for each
+// directory in the snapshot. Returns HEX.
+std::optional<std::string> blob_of(int directory, const std::string& path) {
   std::array<char, PATH_MAX> target{};
   const std::string entry = path.substr(path.rfind('/') + 1);
   const ssize_t length = ::readlinkat(directory, entry.c_str(), target.data(), target.size());
-  std::string_view text(target.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
-  std::string up = "../../";
+  const std::string_view text(target.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  std::string expected = "../../";
   for (const char c : path)
-    if (c == '/') up += "../";
-  for (const std::string_view expected : {std::string_view(up), std::string_view("blobs/")}) {
-    if (!text.starts_with(expected)) return std::nullopt;
-    text.remove_prefix(expected.size());
-  }
-  return std::string(text);
+    if (c == '/') expected += "../";
+  auto blob = hub_layout::blob_of_link(text);
+  return blob && text == expected + "blobs/" + *blob ? blob : std::nullopt;
 }
 
 // Lists the files of a snapshot.
@@ -100,7 +95,7 @@ class SnapshotLister {
   }
 
   void add_link(int directory, const std::string& path) {
-    const auto blob = blob_of_link(directory, path);
+    const auto blob = blob_of(directory, path);
     ListedFile file{path};
     if (blob) {
       file.sha256 = digest_of_hex(*blob);
@@ -132,7 +127,7 @@ std::optional<Revision> find_cached_revision(const Name& name) {
   std::string commit = name.revision;
   if (!is_commit(commit)) {
     const auto ref = open_file(repository, "refs/" + name.revision);
-    const auto text = ref && (*ref)->size() <= kMaxRefSize ? read_text(**ref, 0, (*ref)->size()) : "";
+    const auto text = ref && (*ref)->size() <= hub_layout::kMaxReference ? read_text(**ref, 0, (*ref)->size()) : "";
     commit = text ? text->substr(0, text->find_first_of(" \r\n")) : "";
   }
   if (!is_commit(commit)) return std::nullopt;
