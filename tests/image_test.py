@@ -1,7 +1,7 @@
 """The image of scripts/package --image: its layout, and the program in its root.
 
-The image is packed from a directory like that of the portable program, with the program of $WEIGHTFS. If that is not static, the test
-mounts the libraries of this machine into the root.
+The image is packed from a directory like that of the portable program, with the program of $WEIGHTFS. If that is not static, the
+test mounts the libraries of this machine into the root.
 """
 import gzip
 import hashlib
