@@ -33,13 +33,13 @@ struct Verification {
   void add_unreadable(Error error);
 };
 
-/// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache),
-/// in order, with bounded memory, the files that are named by their digests, and then every range that has one (CRC-32C
-/// in checkpoints of TensorFlow); a file with such ranges is read once. Then every tensor whose reads compare checksums
-/// (HDF5). `report` is called from time to time. A link is checked as its target. A blob with a digest of its own is
-/// downloaded whole, and dropped if it does not match. Bytes that several parts share are read once. In a zip at most
-/// twice its size in storage and 64 MB are read, and 1,000 times that size and 1 GB decoded; members beyond these
-/// limits are unreadable.
+/// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache,
+/// SHA-1 of external data of ONNX), in order, with bounded memory, the files that are named by their digests, and then
+/// every range that has one (CRC-32C in checkpoints of TensorFlow); a file with such ranges is read once. Then every
+/// tensor whose reads compare checksums (HDF5). `report` is called from time to time. A link is checked as its target.
+/// A blob with a digest of its own is downloaded whole, and dropped if it does not match. Bytes that several parts
+/// share are read once. In a zip at most twice its size in storage and 64 MB are read, and 1,000 times that size and 1
+/// GB decoded; members beyond these limits are unreadable.
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report);
 
 /// Bytes that were read beside those of a ReadBytes.

@@ -1,4 +1,5 @@
-// Computes the files that a process that reads containers may use. Only names are used; no container is read.
+// Computes the files that a process that reads containers may use, and creates the directory of the cache, because a
+// rule needs one. No container is read.
 #include <dirent.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
