@@ -282,7 +282,7 @@ Command ls_command() {
 Command cat_command() {
   const auto given = std::make_shared<CatArguments>();
   return {"cat",
-          "write files of a model to standard output or a file without mounting it",
+          "write files of a model without mounting it",
           {source_argument(given->input),
            arguments("PATH", "path in the model, such as metadata.json, or the name of a tensor", given->paths,
                      Argument::Count::some)},
