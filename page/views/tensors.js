@@ -73,16 +73,17 @@ function Search({ query }) {
   const field = useRef(null);
   const timer = useRef(null);
   const [text, setText] = useState(query);
-  const sent = useRef(query);
+  const sent = useRef([]); // queries on their way to the URL, in order: on a slow machine a key may follow before one is there
   const lastKey = useRef(0);
   const send = (value) => {
-    sent.current = value;
+    if (sent.current.length > 0 || value !== query) sent.current.push(value);
     go({ q: value, row: null }, { replace: true });
   };
-  // The query changed elsewhere: by the back button.
+  // A query that was not sent here is one of the back button.
   useEffect(() => {
-    if (query !== sent.current) setText(query);
-    sent.current = query;
+    const at = sent.current.indexOf(query);
+    if (at < 0) setText(query);
+    sent.current = at < 0 ? [] : sent.current.slice(at + 1);
   }, [query]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const type = (event) => {

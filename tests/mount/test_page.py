@@ -102,6 +102,22 @@ class OneModel(PageTestCase):
         self.assertIn("blk.1.attn_q.weight", self.text(".tensors"))
         self.assertNotIn("attn_output", self.text(".tensors"))
 
+    def test_search_keeps_all_letters_on_a_slow_machine(self):
+        self.show("tensors")
+        typed = """async (text) => {
+          const field = document.querySelector('input[type=search]');
+          const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
+          for (const letter of text) {
+            set.call(field, field.value + letter);
+            field.dispatchEvent(new Event('input', { bubbles: true }));
+            for (const end = performance.now() + 60; performance.now() < end; );
+            await new Promise((resolve) => setTimeout(resolve));
+          }
+        }"""
+        self.page.call(typed, "attn_q.weight")
+        self.page.wait_for("location.search.includes('q=attn_q.weight')")
+        self.assertEqual(self.page.evaluate("document.querySelector('input[type=search]').value"), "attn_q.weight")
+
     def test_equal_layers_are_folded_and_listed_one_by_one(self):
         labels = "[...document.querySelectorAll('.tree-label')].map((each) => each.textContent)"
         self.show("tensors")
