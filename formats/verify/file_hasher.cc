@@ -52,7 +52,7 @@ class Computed {
 
 // The place of a kind among the alternatives.
 template <class Sum>
-const size_t kPlace = Checksum(Sum()).index();
+constexpr size_t kPlace = Checksum(Sum()).index();
 
 }  // namespace
 
