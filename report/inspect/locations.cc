@@ -161,10 +161,10 @@ std::string version_of(const Model& model) {
 }
 
 Result<void> write_locations(Forest& forest, const std::string& path, const Model& model, const WriteText& write) {
-  constexpr uint64_t kStepsOfTensor = 3;
+  constexpr uint64_t kStepsOfLocation = 3;
   // A server is asked for it repeatedly, so it is not charged to the budget of the model, but limited by the same size.
   Budget budget(model.budget == nullptr ? UINT64_MAX : model.budget->container_bytes());
-  TRY_VOID(budget.charge(Cost::step, kStepsOfTensor * model.tensors.size()));
+  TRY_VOID(budget.charge(Cost::step, kStepsOfLocation * model.tensors.size()));
   std::vector<ViewPaths> views;
   for (const std::string_view view : kViews)
     views.push_back(TRY(ViewPaths::of(forest, below(path, view), model.tensors.size())));
