@@ -57,11 +57,15 @@ class BackgroundBuilds:
             return status, output.read()
 
     def wait(self, folder):
+        """False if it needs what cannot be downloaded (EX_TEMPFAIL of sysexits.h)."""
         if folder in self.builds:
             status, output = self.builds[folder].result()
+            if status == os.EX_TEMPFAIL:
+                return False
             if status != 0:
                 sys.exit(f"{output}the build of {folder} failed")
             print(f"== built {folder}", flush=True)
+        return True
 
 
 class Run:
@@ -191,8 +195,10 @@ def main():
                 background.wait(args.sanitized)
                 yield build_of(args.sanitized, "sanitized"), jobs.sanitized_jobs
             if args.portable in background.builds:
-                background.wait(args.portable)
-                yield jobs.portable_build(args.portable, plain), jobs.portable_jobs
+                if background.wait(args.portable):
+                    yield jobs.portable_build(args.portable, plain), jobs.portable_jobs
+                else:
+                    yield plain, jobs.portable_jobs_without_a_build
 
         builds = [plain] + [build for build, _ in (other_builds() if args.names else ())]
         found = named(builds, args.names) if args.names else list(of_ring(plain))
