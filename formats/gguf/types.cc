@@ -132,15 +132,15 @@ std::optional<uint32_t> gguf_type(const TensorView& tensor, std::endian order) {
     const DType* little = nullptr;
     const DType* big = nullptr;
   };
-  static const auto kRows = [] {
+  static const auto kOfNumbers = [] {
     std::array<Rows, gguf::kTypes.size()> rows;
     for (size_t i = 0; i < rows.size(); ++i)
       if (const gguf::Row& type = gguf::kTypes[i]; type.note.empty() && !type.dtype.empty())
         rows[i] = {dtype_named(type.dtype), big_endian(dtype_named(type.dtype))};
     return rows;
   }();
-  const auto row = std::ranges::find(kRows, tensor.dtype, order == std::endian::big ? &Rows::big : &Rows::little);
-  return row == kRows.end() ? std::nullopt : std::optional(static_cast<uint32_t>(row - kRows.begin()));
+  const auto row = std::ranges::find(kOfNumbers, tensor.dtype, order == std::endian::big ? &Rows::big : &Rows::little);
+  return row == kOfNumbers.end() ? std::nullopt : std::optional(static_cast<uint32_t>(row - kOfNumbers.begin()));
 }
 
 }  // namespace weightfs
