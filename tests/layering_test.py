@@ -243,7 +243,7 @@ class Layering(unittest.TestCase):
             self.assertEqual(named, set(ALLOWED), page)
 
     def test_formats_differ_by_their_rows(self):
-        """What is true of a format is a trait in its row (formats/format.h), not a comparison of its name."""
+        """Code outside the rooms of formats asks for a trait in the row of a format (formats/format.h), not for its name."""
         comparison = re.compile(r"""(\.|->)format( [=!]= "|\.(starts|ends)_with\(")""")
         wrong = [f"{file.relative_to(ROOT)}: {line.strip()}" for folder in ALLOWED for file in sorted((ROOT / folder).rglob("*.*"))
                  if file.suffix in (".cc", ".h") for line in file.read_text().splitlines() if comparison.search(line)]

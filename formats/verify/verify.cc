@@ -130,7 +130,8 @@ class Verifier {
 
   void run_stated(const FileCheck& check, const FileChecksums& expected) {
     if (read_ != nullptr) {
-      // External data of ONNX has an SHA-1: its tensors are ranges of it, so what was read of it is known.
+      // Only external data of ONNX states an SHA-1 here. Its tensors are ranges of the file, so the bytes read are
+      // known.
       const bool is_known = expected.get<Sha1>() != nullptr;
       if (may_differ(check) || !is_most_read(check.bytes, is_known ? &read_->known : read_->only_known())) return;
     }
