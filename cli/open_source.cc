@@ -33,7 +33,7 @@ Result<OpenedSource> open_source(SourceInput& input, const std::function<BlobsPt
   Confined& confined = command.confined;
   if (blobs_from) input.open_options.blobs = confined.options.blobs = blobs_from(confined.store);
   auto forest = TRY(confined.open(input.source, input.layout));
-  return OpenedSource{std::move(confined.store), std::move(command.broker), std::move(forest)};
+  return OpenedSource{std::move(confined.store), std::move(command.broker), std::move(forest), confined.sandbox.proof};
 }
 
 Result<OpenedSources> open_each_source(const std::vector<std::string>& sources, SourceInput& input,

@@ -19,6 +19,7 @@ struct OpenedSource {
   BlobStorePtr store;
   std::unique_ptr<sandbox::Broker> broker;  ///< null if the sandbox is off
   std::unique_ptr<Forest> forest;
+  MayOpen proof;
 };
 
 /// Creates the store, enters the sandbox and opens the source (cli/pipeline/stages.h); afterwards the options of

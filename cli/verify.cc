@@ -254,16 +254,18 @@ struct VerifyArguments {
 };
 
 // The file that --tree describes. The forest is open already, so this is the file that is verified.
-Result<SourcePtr> open_single_file(const SourceInput& input, const Forest& forest) {
+Result<SourcePtr> open_single_file(const SourceInput& input, const OpenedSource& opened) {
   const auto refused = [](const std::string& reason) {
     return Error{Code::unsupported, fmt::format("{}; --tree needs one file", reason)};
   };
-  SourcePtr file = TRY(open_source_file(input.source, input.open_options).map_error([&](const Error& error) {
-    return error.code == Code::unsupported ? refused(error.message) : error;
-  }));
-  if (!is_registry_name(input.source) && file->size() != forest.container_bytes())
-    return failure(refused(fmt::format("{}: is one of several files of a model, with {} of {} bytes",
-                                       printable_source(input.source), file->size(), forest.container_bytes())));
+  SourcePtr file =
+      TRY(open_source_file(input.source, input.open_options, opened.proof).map_error([&](const Error& error) {
+        return error.code == Code::unsupported ? refused(error.message) : error;
+      }));
+  if (!is_registry_name(input.source) && file->size() != opened.forest->container_bytes())
+    return failure(
+        refused(fmt::format("{}: is one of several files of a model, with {} of {} bytes",
+                            printable_source(input.source), file->size(), opened.forest->container_bytes())));
   return file;
 }
 
@@ -310,14 +312,14 @@ Exit verify_source(VerifyArguments& arguments) {
   if (!opened) return report_error(opened.error());
   SourcePtr file;
   if (output != nullptr) {
-    auto single = open_single_file(input, *opened->forest);
+    auto single = open_single_file(input, *opened);
     if (!single) return report_error(single.error());
     file = std::move(*single);
   }
   Verifier verifier(*opened->forest, arguments.safe);
   Outcome outcome = verifier.verify_source(name);
   if (arguments.safe) {
-    const auto files = files_of_directory(input.source, input.open_options);
+    const auto files = files_of_directory(input.source, input.open_options, opened->proof);
     if (files)
       outcome.add(verifier.check_other_files(*files, name));
     else

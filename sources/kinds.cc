@@ -61,7 +61,7 @@ bool is_url(const std::string& source) { return kind_of(source).traits.is_url; }
 
 }  // namespace
 
-Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check) {
+Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, MayOpen, Check check) {
   const SourceKind& kind = kind_of(source);
   if (options.registries.has_block_list() && !is_url(source) && !is_registry_name(source))
     return failure(Code::unsupported,
@@ -78,7 +78,7 @@ Result<SourceEntry> find_source(const std::string& source, const OpenOptions& op
   return entry;
 }
 
-Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options) {
+Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options, MayOpen) {
   const SourceKind& kind = kind_of(source);
   return kind.open_file(source.substr(kind.prefix.size()), options);
 }

@@ -61,7 +61,7 @@ Result<SourceEntry> find_path(const std::string& path, const OpenOptions& option
                      [=] { return open_container(location, time, options); }, version_of(found)};
 }
 
-Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options) {
+Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options, MayOpen) {
   if (!is_path(source)) return std::vector<Part>();
   Location location = TRY(locate_source(source, options.access));
   const struct stat found = TRY(location.examine());

@@ -18,6 +18,18 @@
 
 namespace weightfs {
 
+namespace sandbox {
+struct SandboxStatus;
+}
+
+/// Proof that this process may read containers: it has entered the sandbox, or the user has turned that off. Only the
+/// functions that do so make it (cli/sandbox/sandbox.h), and tests.
+class MayOpen {
+  friend struct sandbox::SandboxStatus;
+  friend struct TestProcess;
+  MayOpen() = default;
+};
+
 /// How the names of models in registries are resolved.
 struct RegistryOptions {
   BlobStorePtr store = nullptr;      ///< null: names in registries are not supported
@@ -107,14 +119,15 @@ Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptio
 /// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
 /// Fails with not_found, with io, with network if a registry is unreachable, and with unsupported or corrupt if a
 /// named file is not a model.
-Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, Check check = Check::model);
+Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, MayOpen proof,
+                                Check check = Check::model);
 
 /// Opens the file that a SOURCE argument names, whatever it contains: of a model in a registry its only layer above
 /// 8 MiB. Fails with unsupported if the argument names a directory or several such layers, and as find_source() does.
-Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options);
+Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions& options, MayOpen proof);
 
 /// The files of a SOURCE argument that is a directory on disk, as Folder::parts(); none of any other source.
-Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options);
+Result<std::vector<Part>> files_of_directory(const std::string& source, const OpenOptions& options, MayOpen proof);
 
 /// Whether a SOURCE argument names a model in a registry: a manifest and its layers.
 bool is_registry_name(const std::string& source);

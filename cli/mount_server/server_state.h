@@ -47,7 +47,7 @@ struct ServerState {
   const fuse::Passthrough* passthrough;  ///< null for an HTTP server
   const fuse::Rings* rings = nullptr;    ///< null for an HTTP server
   views::ChecksumsPtr checksums;
-  sandbox::SandboxStatus sandbox = {};
+  sandbox::SandboxStatus sandbox;
   SharedText incomplete = SharedText("");  ///< what the model lacks; empty if it is complete
   std::function<FollowStatus()> follow_status = {};
   std::function<std::string(Ino)> path_of = {};  ///< the path of an inode in the forest

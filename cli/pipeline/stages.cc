@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cache/cache_directory.h"
 #include "cache/disk_quota.h"
+#include "cli/mount/mount_point.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
 #include "formats/completeness.h"
@@ -54,15 +55,14 @@ Result<Confined> Confined::enter(Privileged before) {
   PrefetchOptions prefetch = prefetch_options(plan.flags, plan.prefetch, plan.warn);
   TRY_VOID(read_credentials(plan.sources, plan.options));
   sandbox::SandboxStatus status = TRY(confine(plan, before.rights));
-  Confined confined(std::move(plan));
+  Confined confined(std::move(plan), std::move(status));
   confined.store = store;
   confined.prefetch = std::move(prefetch);
-  confined.sandbox = std::move(status);
   return confined;
 }
 
 Result<std::unique_ptr<Forest>> Confined::open(const std::string& source, const LayoutParts& layout) const {
-  return std::make_unique<Forest>(TRY(open_sources({source}, options, proof, {.layout = layout})));
+  return std::make_unique<Forest>(TRY(open_sources({source}, options, sandbox.proof, {.layout = layout})));
 }
 
 Reading::Reading(Confined& before)
@@ -78,7 +78,7 @@ Result<Reading> Reading::open(Confined before, ModelFileOptions files, bool requ
   Reading reading(before);
   files.checksums = reading.checksums;
   reading.trees = std::make_unique<SourceTrees>(std::move(before.sources), reading.sources, reading.options,
-                                                before.proof, std::move(files));
+                                                reading.sandbox.proof, std::move(files));
   reading.root = TRY(reading.trees->open());
   auto missing = what_is_missing(*reading.root, require_complete);
   if (!missing) {

@@ -16,7 +16,6 @@
 #include "cli/options/store_options.h"
 #include "cli/sandbox/sandbox.h"
 #include "fs/layout/source_tree.h"
-#include "fs/may_open.h"
 #include "fs/reading/prefetch.h"
 #include "fs/tree/forest.h"
 
@@ -58,13 +57,15 @@ class Confined {
   std::vector<std::string> absolute;
   OpenOptions options;  ///< with the store
   BlobStorePtr store;
-  PrefetchOptions prefetch;  ///< what a server downloads before it is read
-  sandbox::SandboxStatus sandbox;
-  MayOpen proof;
+  PrefetchOptions prefetch;        ///< what a server downloads before it is read
+  sandbox::SandboxStatus sandbox;  ///< with the proof that sources may be opened
 
  private:
-  explicit Confined(Plan plan)
-      : sources(std::move(plan.sources)), absolute(std::move(plan.absolute)), options(std::move(plan.options)) {}
+  Confined(Plan plan, sandbox::SandboxStatus entered)
+      : sources(std::move(plan.sources)),
+        absolute(std::move(plan.absolute)),
+        options(std::move(plan.options)),
+        sandbox(std::move(entered)) {}
 };
 
 class Reading {

@@ -13,9 +13,11 @@
 #include "cli/sandbox/broker.h"
 #include "cli/sandbox/landlock.h"
 #include "cli/sandbox/output_file.h"
-#include "sources/location.h"
+#include "sources/source.h"
 
 namespace weightfs::sandbox {
+
+struct SandboxAccess;
 
 /// Which layers are active in this process.
 struct SandboxStatus {
@@ -25,6 +27,12 @@ struct SandboxStatus {
   bool seccomp = false;
   int landlock = 0;  ///< version; 0: not active
   Network network = Network::connect;
+  MayOpen proof = {};
+
+ private:
+  SandboxStatus() = default;
+  friend Result<SandboxStatus> enter_sandbox(const SandboxAccess&, const std::function<void(const std::string&)>&);
+  friend SandboxStatus without_sandbox(const std::function<void(const std::string&)>&);
 };
 
 /// The status as in status.json.

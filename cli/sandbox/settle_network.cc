@@ -82,8 +82,9 @@ bool may_need_network(const std::vector<std::string>& paths, const OpenOptions& 
   const IsolatedTask open_all = [&] {
     const auto entered = enter_sandbox(access_for(paths, options.access, store_flags), [](const std::string&) {});
     Map found;
-    found.append("remote", !entered || std::ranges::any_of(
-                                           paths, [&](const auto& path) { return has_remote_parts(path, options); }));
+    found.append("remote", !entered || std::ranges::any_of(paths, [&](const auto& path) {
+                   return has_remote_parts(path, options, entered->proof);
+                 }));
     return found;
   };
   const IsolatedResult result = run_isolated({open_all}).front();
@@ -93,13 +94,13 @@ bool may_need_network(const std::vector<std::string>& paths, const OpenOptions& 
 
 }  // namespace
 
-bool has_remote_parts(const std::string& path, OpenOptions options) {
+bool has_remote_parts(const std::string& path, OpenOptions options, MayOpen proof) {
   const auto finder = std::make_shared<LinkFinder>();
   options.blobs = finder;
   options.registries = {};
   options.log = [](const std::string&) {};
   options.on_opened = [](uint64_t, uint64_t) {};
-  const auto entry = find_source(path, options, Check::existence);
+  const auto entry = find_source(path, options, proof, Check::existence);
   if (!entry) return false;
   const auto* const open = std::get_if<std::function<Result<Opened>()>>(&entry->content);
   if (open == nullptr) return false;

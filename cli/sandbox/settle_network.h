@@ -17,6 +17,6 @@ void settle_network(const std::vector<std::string>& sources, const OpenOptions& 
 
 /// Whether opening a path shows that reading it needs the network: a part is at a URL, or it is a directory of several
 /// models, which are not opened. False if it cannot be opened.
-bool has_remote_parts(const std::string& path, OpenOptions options);
+bool has_remote_parts(const std::string& path, OpenOptions options, MayOpen proof);
 
 }  // namespace weightfs::sandbox

@@ -133,15 +133,16 @@ Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source, co
 // The names of several sources, each of which keeps its own.
 class SourceTrees::Names {
  public:
-  Names(const std::vector<std::string>& sources, std::vector<std::string> absolute, const OpenOptions& options)
-      : sources_(sources), absolute_(std::move(absolute)), options_(options), names_(sources.size()) {}
+  Names(const std::vector<std::string>& sources, std::vector<std::string> absolute, const OpenOptions& options,
+        MayOpen proof)
+      : sources_(sources), absolute_(std::move(absolute)), options_(options), proof_(proof), names_(sources.size()) {}
 
   /// All sources must exist.
   Result<Listing> find() {
     Listing listing{{}, 0, 0};
     std::set<std::string> used;
     for (size_t i = 0; i < sources_.size(); ++i) {
-      SourceEntry entry = TRY(find_source(sources_[i], options_, Check::model));
+      SourceEntry entry = TRY(find_source(sources_[i], options_, proof_, Check::model));
       names_[i] = entry.path;
       for (int copy = 2; !used.insert(component(names_[i])).second; ++copy)
         names_[i] = fmt::format("{}~{}", entry.path, copy);
@@ -159,7 +160,7 @@ class SourceTrees::Names {
       const bool is_on_disk = is_path(sources_[i]);
       auto old = std::ranges::find(before, names_[i], &SourceEntry::path);
       if (which == Which::all || is_on_disk) {
-        auto found = find_source(absolute_[i], options_, Check::existence);
+        auto found = find_source(absolute_[i], options_, proof_, Check::existence);
         if (found) {
           add(listing, i, std::move(*found));
           continue;
@@ -195,6 +196,7 @@ class SourceTrees::Names {
   const std::vector<std::string> sources_;
   const std::vector<std::string> absolute_;
   const OpenOptions options_;
+  const MayOpen proof_;
   std::vector<std::string> names_;
 };
 
@@ -212,17 +214,18 @@ Listing SourceTrees::followed(const std::shared_ptr<const Names>& names,
 }
 
 SourceTrees::SourceTrees(std::vector<std::string> sources, std::vector<std::string> absolute, OpenOptions options,
-                         MayOpen, ModelFileOptions files)
+                         MayOpen proof, ModelFileOptions files)
     : sources_(std::move(sources)),
       absolute_(std::move(absolute)),
       options_(std::move(options)),
+      proof_(proof),
       files_(std::move(files)) {}
 
 Result<TreePtr> SourceTrees::open() {
   if (sources_.size() == 1)
-    return open_one(TRY(find_source(sources_.front(), options_, Check::existence)), sources_.front(), files_);
+    return open_one(TRY(find_source(sources_.front(), options_, proof_, Check::existence)), sources_.front(), files_);
   // All sources are located first: the server process may have another working directory when it opens them.
-  const auto names = std::make_shared<Names>(sources_, absolute_, options_);
+  const auto names = std::make_shared<Names>(sources_, absolute_, options_, proof_);
   Listing listing = TRY(names->find());
   names_ = names;
   entries_ = std::make_shared<std::vector<SourceEntry>>(listing.entries);
@@ -243,7 +246,7 @@ Result<Refreshed> SourceTrees::refresh(const TreePtr& before) const {
 
 Result<Refreshed> SourceTrees::refresh_one(const TreePtr& before) const {
   const Origin& origin = *before->origin();
-  const SourceEntry entry = TRY(find_source(absolute_.front(), options_, Check::existence));
+  const SourceEntry entry = TRY(find_source(absolute_.front(), options_, proof_, Check::existence));
   const bool is_same_source = entry.version == origin.source_version;
   Refreshed refreshed{before, false, {}, entry.version};
   if (is_same_source && origin.again) {

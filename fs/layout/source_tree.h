@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "fs/layout/model_files.h"
-#include "fs/may_open.h"
 #include "fs/tree/tree.h"
 #include "sources/source.h"
 
@@ -54,6 +53,7 @@ class SourceTrees {
   const std::vector<std::string> sources_;
   const std::vector<std::string> absolute_;
   const OpenOptions options_;
+  const MayOpen proof_;
   const ModelFileOptions files_;
   // The names of several sources; null for one.
   std::shared_ptr<const Names> names_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "sources/source.h"
+#include "tests/support/may_open.h"
 
 namespace weightfs::huggingface_test {
 namespace {
@@ -20,7 +21,7 @@ TEST(HuggingfaceSource, OfflineByEnvironmentIsForTheHubOnly) {
 }
 
 TEST(HuggingfaceSource, NeedsAStore) {
-  const auto found = find_source("hf://org/repo", {});
+  const auto found = find_source("hf://org/repo", {}, TestProcess::may_open());
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().message, "hf://org/repo: repositories are not available here");
 }

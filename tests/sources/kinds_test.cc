@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/builders/safetensors_builder.h"
+#include "tests/support/may_open.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::kinds_test {
@@ -25,7 +26,7 @@ TEST(SourceKind, RequireDigestNeedsADigestOrACommit) {
   OpenOptions options;
   options.require_digest = true;
   const auto refused = [&](const std::string& source) {
-    const auto found = find_source(source, options);
+    const auto found = find_source(source, options, TestProcess::may_open());
     return !found && found.error().message.find("no digest in the name") != std::string::npos;
   };
   const std::string digest = "sha256:" + std::string(64, 'a');
@@ -45,7 +46,7 @@ TEST(SourceKind, PathWithAColonIsFound) {
   const TemporaryDirectory here;
   const std::string model = test::SafetensorsBuilder().tensor("w", "U8", "1", "x").build();
   const std::string path = here.write("ollama:x", model);
-  const auto found = find_source(path, {});
+  const auto found = find_source(path, {}, TestProcess::may_open());
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->path, "ollama:x");
 }
@@ -54,17 +55,19 @@ TEST(SourceKind, PathWithAColonIsFound) {
 TEST(SourceKind, HeaderIsReadOnlyForTheCheckOfAModel) {
   const TemporaryDirectory here;
   const std::string path = here.write("notes.txt", "no model");
-  EXPECT_TRUE(find_source(path, {}, Check::existence));
-  EXPECT_FALSE(find_source(path, {}, Check::model));
+  EXPECT_TRUE(find_source(path, {}, TestProcess::may_open(), Check::existence));
+  EXPECT_FALSE(find_source(path, {}, TestProcess::may_open(), Check::model));
 }
 
 TEST(SourceKind, InvalidNameIsRefusedByItsKind) {
-  const auto found = find_source("ollama:..", {});
+  const auto found = find_source("ollama:..", {}, TestProcess::may_open());
   ASSERT_FALSE(found);
   EXPECT_THAT(found.error().message, HasSubstr("not a model's name"));
 }
 
-TEST(SourceKind, MissingPathIsNotFound) { EXPECT_EQ(find_source("/does/not/exist", {}).error().code, Code::not_found); }
+TEST(SourceKind, MissingPathIsNotFound) {
+  EXPECT_EQ(find_source("/does/not/exist", {}, TestProcess::may_open()).error().code, Code::not_found);
+}
 
 }  // namespace
 }  // namespace weightfs::kinds_test

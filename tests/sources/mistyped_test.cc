@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "sources/source.h"
+#include "tests/support/may_open.h"
 
 namespace weightfs::mistyped_test {
 namespace {
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string message_of(const std::string& source) {
-  const auto found = find_source(source, {});
+  const auto found = find_source(source, {}, TestProcess::may_open());
   if (found) return "found";
   EXPECT_EQ(found.error().code, Code::not_found) << found.error().message;
   return found.error().message;
@@ -41,7 +42,7 @@ TEST(MistypedSource, OtherUrlsAreRequested) {
   for (const char* const url :
        {"https://huggingface.co/org/repo/resolve/main/m.gguf", "https://huggingface.co/org/repo/raw/main/m.gguf",
         "https://huggingface.co/api/models", "https://huggingface.co/org", "https://example.com/org/repo"}) {
-    const auto found = find_source(url, {});
+    const auto found = find_source(url, {}, TestProcess::may_open());
     ASSERT_FALSE(found);
     EXPECT_THAT(found.error().message, EndsWith("URLs are not available here")) << url;
   }

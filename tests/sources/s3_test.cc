@@ -12,6 +12,7 @@
 #include "sources/source.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/support/http_server.h"
+#include "tests/support/may_open.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test::s3_test {
@@ -36,7 +37,7 @@ class S3Test : public testing::Test {
     return open;
   }
   std::string error(const std::string& source) {
-    const auto found = find_source(source, options());
+    const auto found = find_source(source, options(), TestProcess::may_open());
     return found ? "" : found.error().message;
   }
   std::vector<std::string> targets() const {
@@ -77,7 +78,7 @@ TEST_F(S3Test, KeyIsEncodedInTheUrl) {
 }
 
 TEST_F(S3Test, NameOfTheModelIsTheEndOfTheKey) {
-  const auto entry = find_source("s3://bucket/a/b.safetensors", options());
+  const auto entry = find_source("s3://bucket/a/b.safetensors", options(), TestProcess::may_open());
   ASSERT_TRUE(entry) << entry.error().message;
   EXPECT_EQ(entry->path, "b.safetensors");
   const auto opened = std::get<std::function<Result<Opened>()>>(entry->content)();
@@ -88,14 +89,14 @@ TEST_F(S3Test, NameOfTheModelIsTheEndOfTheKey) {
 TEST_F(S3Test, WithoutSettingsItIsNotAvailable) {
   OpenOptions open = options();
   open.registries.s3 = nullptr;
-  EXPECT_THAT(find_source("s3://b/k", open).error().message, HasSubstr("not available here"));
-  EXPECT_THAT(find_source("s3://b/k", {}).error().message, HasSubstr("not available here"));
+  EXPECT_THAT(find_source("s3://b/k", open, TestProcess::may_open()).error().message, HasSubstr("not available here"));
+  EXPECT_THAT(find_source("s3://b/k", {}, TestProcess::may_open()).error().message, HasSubstr("not available here"));
 }
 
 TEST_F(S3Test, BlockListIsRefused) {
   OpenOptions open = options();
   open.registries.block_list_digest = Digest{};
-  EXPECT_EQ(find_source("s3://b/k", open).error().code, Code::unsupported);
+  EXPECT_EQ(find_source("s3://b/k", open, TestProcess::may_open()).error().code, Code::unsupported);
 }
 
 // ---- where requests go

@@ -13,6 +13,7 @@
 #include "sources/source.h"
 #include "tests/builders/gguf_builder.h"
 #include "tests/support/http_server.h"
+#include "tests/support/may_open.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test::url_test {
@@ -73,7 +74,7 @@ class UrlTest : public testing::Test {
     return open;
   }
   Result<ModelPtr> open(const std::string& path) {
-    const SourceEntry entry = TRY(find_source(server.url("/" + path), options()));
+    const SourceEntry entry = TRY(find_source(server.url("/" + path), options(), TestProcess::may_open()));
     const Opened opened = TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
     return std::get<OpenedModel>(opened).model;
   }
@@ -164,7 +165,8 @@ TEST_F(UrlTest, OpenedShardsAreCounted) {
     EXPECT_EQ(total, 20u);
     counts.push_back(opened);
   };
-  const auto entry = find_source(server.url("/model.safetensors.index.json"), options(), Check::existence);
+  const auto entry =
+      find_source(server.url("/model.safetensors.index.json"), options(), TestProcess::may_open(), Check::existence);
   ASSERT_TRUE(entry) << entry.error().message;
   ASSERT_TRUE(std::get<std::function<Result<Opened>()>>(entry->content)());
   std::vector<uint64_t> expected(21);
@@ -213,14 +215,15 @@ TEST_F(UrlTest, ShardsOfAGgufAreFoundByTheirNames) {
 
 TEST_F(UrlTest, NameIsDecodedAndQueryIsNotShown) {
   files["my%20model.safetensors"] = shard("t", 10, 100);
-  const auto entry = find_source(server.url("/my%20model.safetensors?token=secret"), options());
+  const auto entry =
+      find_source(server.url("/my%20model.safetensors?token=secret"), options(), TestProcess::may_open());
   ASSERT_TRUE(entry) << entry.error().message;
   EXPECT_EQ(entry->path, "my model.safetensors");
   EXPECT_EQ(printable_source(server.url("/a?token=secret")), server.url("/a"));
 }
 
 TEST_F(UrlTest, DirectoryWithoutAModelNamesTheFilesThatWereTried) {
-  const auto entry = find_source(server.url("/"), options());
+  const auto entry = find_source(server.url("/"), options(), TestProcess::may_open());
   ASSERT_FALSE(entry);
   EXPECT_EQ(entry.error().code, Code::not_found);
   EXPECT_THAT(entry.error().message, HasSubstr("name a model file"));

@@ -1,7 +1,7 @@
 // The tests read containers without a sandbox.
 #pragma once
 
-#include "fs/may_open.h"
+#include "sources/source.h"
 
 namespace weightfs {
 
