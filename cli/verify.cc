@@ -17,9 +17,9 @@
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/console/report_error.h"
-#include "cli/findings/safety.h"
 #include "cli/open_source.h"
 #include "cli/verbs.h"
+#include "report/inspect/safety.h"
 #include "report/text/errors.h"
 #include "report/text/words.h"
 
@@ -117,6 +117,10 @@ Outcome verify_model(const Model& model, const std::string& name, uint64_t& read
   return outcome;
 }
 
+ReportError failing(Outcome& outcome) {
+  return [&](const Error& error) { outcome.fail(error); };
+}
+
 // Verifies each model once: tags that are hard links of one manifest share a model.
 class Verifier {
  public:
@@ -133,6 +137,7 @@ class Verifier {
   // Checks the files of a directory on disk that its models do not have.
   Outcome check_other_files(const std::vector<Part>& files, const std::string& name) {
     Outcome outcome;
+    const auto fail = failing(outcome);
     const auto root = forest_.list(Forest::kRoot);
     const ModelPtr model = root ? root->tree->model() : nullptr;
     if (model != nullptr && (model->chosen.is_set() || model->has_members)) return outcome;  // were checked
@@ -140,8 +145,8 @@ class Verifier {
     for (const Part& file : files)
       if (model != nullptr || !is_in_model(file.path)) others.push_back(file);
     for (const Part& file : others)
-      if (file.link_target.empty()) check_safety(file, name, outcome);
-    check_code(std::move(others), name, outcome);
+      if (file.link_target.empty()) check_safety(file, name, fail);
+    check_code(std::move(others), name, fail);
     return outcome;
   }
 
@@ -219,7 +224,7 @@ class Verifier {
     uint64_t read = 0;
     Outcome outcome = verify_model(*model, name, read);
     verify_nested(model, name, outcome);
-    if (is_safe_) check_safety(model, name, outcome);
+    if (is_safe_) check_safety(model, name, failing(outcome));
     verified_.emplace(model, Verified{name, outcome});
     return outcome;
   }

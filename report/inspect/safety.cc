@@ -1,4 +1,4 @@
-#include "cli/findings/safety.h"
+#include "report/inspect/safety.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "cli/console/report_error.h"
 #include "formats/code/code.h"
 #include "formats/format.h"
 #include "report/text/errors.h"
@@ -19,7 +18,7 @@ namespace {
 
 constexpr Only kWithPickles = &Traits::may_have_pickles;
 
-void check_safety(const ModelPtr& model, const std::string& name, int depth, Outcome& outcome);
+void check_safety(const ModelPtr& model, const std::string& name, int depth, const ReportError& report);
 
 // Whether the part is a pickle that the model was made from.
 bool is_read_pickle(const Part& part) { return part.is_structure && part.path.ends_with(".pkl"); }
@@ -48,7 +47,7 @@ bool is_named_by(const Model& model, const Model& file) {
 
 // The files of a directory or archive that are neither the weights of its one model nor models in nested/.
 void check_other_files(const Model& model, const std::set<size_t>& nested, const std::string& name, int depth,
-                       Outcome& outcome) {
+                       const ReportError& report) {
   const auto is_weights = [&](const std::string& path) {
     return model.chosen.is_set() &&
            std::ranges::find(model.chosen->weight_files, path) != model.chosen->weight_files.end();
@@ -59,9 +58,9 @@ void check_other_files(const Model& model, const std::set<size_t>& nested, const
     const std::string path = join_path(name, part.path);
     const auto read = model_of_file(model, part);
     if (!read)
-      outcome.fail(error_at(path, read.error()));
+      report(error_at(path, read.error()));
     else if (*read != nullptr && !is_named_by(model, **read))
-      check_safety(*read, path, depth + 1, outcome);
+      check_safety(*read, path, depth + 1, report);
   }
 }
 
@@ -81,9 +80,9 @@ std::string sentence_of(const CodeItem& item, const std::string& name) {
 }
 
 // What may run code in a model, and the names in its pickles that are not known.
-void check_code(const Model& model, const std::string& name, Outcome& outcome) {
+void check_code(const Model& model, const std::string& name, const ReportError& report) {
   const auto fail = [&](const std::string& what) {
-    outcome.fail({Code::unsupported, fmt::format("{}: {}", printable(name), what)});
+    report({Code::unsupported, fmt::format("{}: {}", printable(name), what)});
   };
   const FoundCode code = code_of(model);
   const auto pickled = [&](std::string_view when) {
@@ -104,50 +103,50 @@ void check_code(const Model& model, const std::string& name, Outcome& outcome) {
                      names->size() == 1 ? "it is" : "they are"));
 }
 
-void check_safety(const ModelPtr& model, const std::string& name, int depth, Outcome& outcome) {
+void check_safety(const ModelPtr& model, const std::string& name, int depth, const ReportError& report) {
   if (model->complete_model != nullptr) {
     const auto& complete = model->complete_model->get();
-    return complete ? check_safety(*complete, name, depth, outcome) : outcome.fail(error_at(name, complete.error()));
+    return complete ? check_safety(*complete, name, depth, report) : report(error_at(name, complete.error()));
   }
-  check_code(*model, name, outcome);
+  check_code(*model, name, report);
   if (depth > kMaxNestingDepth)
-    return outcome.fail({Code::unsupported, fmt::format("{}: not examined: nested deeper than {} containers",
-                                                        printable(name), kMaxNestingDepth)});
+    return report({Code::unsupported, fmt::format("{}: not examined: nested deeper than {} containers", printable(name),
+                                                  kMaxNestingDepth)});
   const auto nested = model->nested ? model->nested(model) : std::vector<Nested>();
-  if (!nested) return outcome.fail(error_at(name, nested.error()));
+  if (!nested) return report(error_at(name, nested.error()));
   std::set<size_t> parts;
   for (const Nested& inner : *nested) {
     parts.insert(inner.part);
     const std::string path = join_path(name, model->parts[inner.part].path);
     const auto& read = inner.model.get();
     if (read)
-      check_safety(*read, path, depth + 1, outcome);
+      check_safety(*read, path, depth + 1, report);
     else
-      outcome.fail(error_at(path, read.error()));
+      report(error_at(path, read.error()));
   }
-  if (model->chosen.is_set() || model->has_members) check_other_files(*model, parts, name, depth, outcome);
+  if (model->chosen.is_set() || model->has_members) check_other_files(*model, parts, name, depth, report);
 }
 
 }  // namespace
 
-void check_safety(const ModelPtr& model, const std::string& name, Outcome& outcome) {
-  check_safety(model, name, 0, outcome);
+void check_safety(const ModelPtr& model, const std::string& name, const ReportError& report) {
+  check_safety(model, name, 0, report);
 }
 
-void check_code(std::vector<Part> files, const std::string& directory, Outcome& outcome) {
+void check_code(std::vector<Part> files, const std::string& directory, const ReportError& report) {
   Model model;
   model.has_members = true;
   model.parts = std::move(files);
-  check_code(model, directory, outcome);
+  check_code(model, directory, report);
 }
 
-void check_safety(const Part& file, const std::string& directory, Outcome& outcome) {
+void check_safety(const Part& file, const std::string& directory, const ReportError& report) {
   const std::string path = join_path(directory, file.path);
   const auto read = unpickled_part(Model(), file, kWithPickles);
   if (!read)
-    outcome.fail(error_at(path, read.error()));
+    report(error_at(path, read.error()));
   else if (*read != nullptr)
-    check_safety(*read, path, 1, outcome);
+    check_safety(*read, path, 1, report);
 }
 
 }  // namespace weightfs
