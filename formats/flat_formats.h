@@ -244,6 +244,7 @@ inline constexpr std::array kLastFormats = {
            .matches = matches_keras_sharded,
            .read = read_keras_sharded,
            .subject = "keras",
+           .traits = {.framework = Traits::keras},
            .directory = {.entry = "*.weights.json"}},
     Format{.name = "safetensors-index",
            .suffixes = ".json",

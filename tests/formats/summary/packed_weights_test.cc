@@ -50,9 +50,11 @@ TEST(PackedWeights, KerasCountsInt8IfItsConfigurationStatesNothingElse) {
 }
 
 TEST(PackedWeights, WeightsOfKerasWithoutAConfigurationAreNotCounted) {
-  const Summary s = summary_of(dense_of_keras(), "hdf5");
-  EXPECT_FALSE(s.parameters || s.bits_per_weight);
-  EXPECT_THAT(s.warnings, testing::ElementsAre(testing::HasSubstr("packed weights of an unknown kind")));
+  for (const char* const format : {"hdf5", "keras-sharded"}) {
+    const Summary s = summary_of(dense_of_keras(), format);
+    EXPECT_FALSE(s.parameters || s.bits_per_weight) << format;
+    EXPECT_THAT(s.warnings, testing::ElementsAre(testing::HasSubstr("packed weights of an unknown kind"))) << format;
+  }
 }
 
 TEST(PackedWeights, QuantisedTensorsOfPytorchAreParameters) {
