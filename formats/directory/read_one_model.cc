@@ -16,6 +16,7 @@
 #include "formats/completeness.h"
 #include "formats/directory/pieces.h"
 #include "formats/directory/small_json.h"
+#include "formats/directory/statements.h"
 #include "formats/directory/weight_files.h"
 #include "formats/directory/weight_names.h"
 #include "formats/one_model.h"
@@ -25,13 +26,6 @@ namespace directory {
 namespace {
 
 std::string directory_of(std::string_view path) { return std::string(path.substr(0, path.rfind('/') + 1)); }
-
-// Makes the paths of parts those below the directory.
-void move_parts(Model& model, std::string_view file) {
-  const std::string below = directory_of(file);
-  if (below.empty()) return;
-  for (Part& part : model.parts) part.path.insert(0, below);
-}
 
 // Files of the directory that were read, and those of them that the tensors are in.
 struct ReadFiles {
@@ -73,18 +67,15 @@ class Joiner {
       if (prefix.empty() && !names_.insert(name).second) tensor.scope = scope;
       model_.tensors.push_back(tensor);
     }
-    for (const auto& [i, digest] : read.per_tensor->digests)
-      model_.per_tensor.edit().digests.emplace(first + i, digest);
-    for (const auto& [i, texts] : read.per_tensor->strings) model_.per_tensor.edit().strings.emplace(first + i, texts);
-    for (const auto& [i, file] : read.per_tensor->npy_files)
-      model_.per_tensor.edit().npy_files.emplace(first + i, file);
+    move_statements(read, model_, first);
     model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
     if (!prefix.empty())
       for (Lacks::LostFile& file : read.lacks.edit().lost)
         for (std::string& name : file.tensors) name.insert(0, prefix);
     warnings_.append(read, quoted(path) + ": ");
     // The members of a checkpoint that is a zip are not files of the directory.
-    if (!read.has_members) std::ranges::move(read.parts, std::back_inserter(model_.parts));
+    if (read.has_members) return move_checksums(std::move(read.parts), path, model_, *budget_);
+    std::ranges::move(read.parts, std::back_inserter(model_.parts));
     return {};
   }
 
@@ -189,7 +180,7 @@ Result<Model> join(const OneModel& found, const ModelDirectory& directory, ReadF
     for (const std::string& path : weights.shards.empty() ? one : weights.shards) {
       auto read = directory.read(path, budget);
       if (read) {
-        move_parts(*read, path);
+        move_below(*read, directory_of(path));
         TRY_VOID(joiner.add(std::move(*read), path, weights));
       } else if (may_pass(read.error()) || directory.folder->needs_every_file()) {
         return tl::unexpected(read.error());
@@ -240,7 +231,7 @@ void nest_alternatives(Model& model, const ModelDirectory& directory) {
 void add_prefix(Model& model, const std::string& prefix) {
   if (prefix.empty()) return;
   const auto add = [&](std::string& path) { path.insert(0, prefix); };
-  for (Part& part : model.parts) add(part.path);
+  move_below(model, prefix);
   ChosenFiles& chosen = model.chosen.edit();
   for (std::string& path : chosen.weight_files) add(path);
   for (auto* const files : {&chosen.alternatives, &chosen.training_state})
@@ -288,7 +279,7 @@ Result<Model> read_one_model(const OneModel& found, ModelDirectory directory) {
   Model model;
   if (is_one_file) {
     model = TRY(directory.read(first.path, nullptr));
-    directory::move_parts(model, first.path);
+    directory::move_below(model, directory::directory_of(first.path));
     files.add(model, first.path);
   } else {
     model = TRY(directory::join(found, directory, files));

@@ -11,6 +11,7 @@
 #include "formats/archive/zip.h"
 #include "formats/code/keras.h"
 #include "formats/common/flat.h"
+#include "formats/directory/statements.h"
 #include "formats/keras/quantization.h"
 
 namespace weightfs::keras {
@@ -131,13 +132,7 @@ void add_weights(Model& model, Model file, std::string_view name, Map& weights, 
   constexpr std::string_view kFolder = "metadata/";
   const size_t before = model.tensors.size();
   model.tensors.append(file.tensors);
-  for (FileCheck& check : file.checks.edit()) {
-    if (auto* const checked = std::get_if<CheckedTensors>(&check.expected))
-      for (size_t& place : checked->tensors) place += before;
-    model.checks.edit().push_back(std::move(check));
-  }
-  for (const auto& [place, texts] : file.per_tensor->strings)
-    model.per_tensor.edit().strings.emplace(before + place, texts);
+  directory::move_statements(file, model, before);
   model.string_pool.splice(model.string_pool.end(), file.string_pool);
   for (Document& document : file.documents) {
     document.path.insert(kFolder.size(), fmt::format("{}/", percent_escaped(name)));

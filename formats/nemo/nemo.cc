@@ -9,6 +9,7 @@
 #include "formats/archive/zip.h"
 #include "formats/code/list.h"
 #include "formats/common/flat.h"
+#include "formats/directory/statements.h"
 
 namespace weightfs::nemo {
 namespace {
@@ -60,7 +61,6 @@ Result<Model> read_nemo(archive::Archive archive, const Container& container) {
   const Part* const part = nemo::checkpoint_of(archive);
   if (part == nullptr) return failure(Code::unsupported, fmt::format("no {} in the archive", nemo::kCheckpoint));
   Model model;
-  std::vector<FileCheck> members;
   Map facts;
   facts.append("checkpoint", part->path);
   if (auto read = TRY(nemo::read_checkpoint(*part, archive, container, archive.warnings))) {
@@ -74,15 +74,9 @@ Result<Model> read_nemo(archive::Archive archive, const Container& container) {
     model.metadata = std::move(read->metadata);
     model.tensors = std::move(read->tensors);
     model.string_pool = std::move(read->string_pool);
-    for (Part& member : read->parts)
-      if (!member.checksums.empty())
-        members.push_back({.subject = fmt::format("{}/{}", part->path, member.path),
-                           .bytes = std::move(member.source),
-                           .expected = std::move(member.checksums),
-                           .of = FileCheck::Of::member});
+    TRY_VOID(directory::move_checksums(std::move(read->parts), part->path, model, *container.budget));
   }
   model.format = "nemo";
-  if (!members.empty()) model.checks.edit() = std::move(members);
   flat::add_facts(model.metadata, model.format, std::move(facts));
   archive::add_members(model, std::move(archive), container);
   return model;

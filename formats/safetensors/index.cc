@@ -15,6 +15,7 @@
 #include "formats/code/list.h"
 #include "formats/common/flat.h"
 #include "formats/common/missing_shards.h"
+#include "formats/directory/statements.h"
 #include "formats/flat_formats.h"
 #include "formats/grouped.h"
 #include "formats/other_files.h"
@@ -40,6 +41,8 @@ class Merger {
     const std::string_view name = model_.string_pool.emplace_back(shard.name);
     TRY_VOID(budget_.charge(Cost::input, name.size() * read.tensors.size()));  // it may be the scope of each tensor
     if (index_.is_stale) TRY_VOID(charge_names(read.tensors));
+    directory::move_statements(read, model_, model_.tensors.size());
+    if (read.has_members) TRY_VOID(directory::move_checksums(std::move(read.parts), name, model_, budget_));
     model_.string_pool.splice(model_.string_pool.end(), read.string_pool);
     warnings_.append(read, fmt::format("shard {}: ", quoted(name)));
     for (TensorView tensor : read.tensors) {

@@ -120,7 +120,8 @@ class Verifier {
     if (check.is_stated_outside()) return run_stated(check, expected);
     if (read_ != nullptr && !is_read(check.bytes, false, read_->only_known())) return;
     // The models in an archive are verified by themselves.
-    if (read_ == nullptr && check.of == FileCheck::Of::member && model_.nested) return;
+    const bool is_nested = model_.has_members && model_.nested;
+    if (read_ == nullptr && check.of == FileCheck::Of::member && is_nested) return;
     if (!take(check.subject, compare(check.subject, check.bytes, expected))) return;
     if (check.of == FileCheck::Of::layer)
       out_.packed.push_back(check.subject);
