@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace weightfs::pytorch {
 namespace {
@@ -23,10 +24,14 @@ TorchType opaque(std::string_view name, uint32_t size, uint32_t swapped) {
   return {name, "", &kUnknownDType, DType{name, 1, size, "", false}, swapped};
 }
 
-// c10/core/ScalarType.h. An element of int1 to int7 and uint1 to uint7 takes a byte: a program puts into it what it
-// wants, often two numbers. One of float4_e2m1fn_x2 is a pair.
-const auto& table() {
-  static const std::array kTable = {
+// An element of these takes a byte: a program puts into it what it wants, often two numbers.
+constexpr auto kSmallIntegers =
+    std::to_array<std::string_view>({"int1", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3",
+                                     "uint4", "uint5", "uint6", "uint7"});
+
+// c10/core/ScalarType.h. An element of float4_e2m1fn_x2 is a pair.
+std::vector<TorchType> make_table() {
+  std::vector<TorchType> all = {
       type("float64", "Double", "float64"),
       type("float32", "Float", "float32"),
       type("float16", "Half", "float16"),
@@ -59,21 +64,13 @@ const auto& table() {
       opaque("bits1x8", 1, 1),
       opaque("bits2x4", 1, 1),
       opaque("bits4x2", 1, 1),
-      opaque("int1", 1, 1),
-      opaque("int2", 1, 1),
-      opaque("int3", 1, 1),
-      opaque("int4", 1, 1),
-      opaque("int5", 1, 1),
-      opaque("int6", 1, 1),
-      opaque("int7", 1, 1),
-      opaque("uint1", 1, 1),
-      opaque("uint2", 1, 1),
-      opaque("uint3", 1, 1),
-      opaque("uint4", 1, 1),
-      opaque("uint5", 1, 1),
-      opaque("uint6", 1, 1),
-      opaque("uint7", 1, 1),
   };
+  for (const std::string_view name : kSmallIntegers) all.push_back(opaque(name, 1, 1));
+  return all;
+}
+
+const std::vector<TorchType>& table() {
+  static const std::vector<TorchType> kTable = make_table();
   return kTable;
 }
 
