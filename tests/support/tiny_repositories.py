@@ -1,0 +1,37 @@
+"""Writes tiny Hugging Face repositories, one or more for each architecture that a GGUF can be made of.
+
+  tiny_repositories.py DIR [NAME…]     writes them (default: all) below DIR
+  tiny_repositories.py --list          prints the name, tokenizer.ggml.pre and deviation of each
+
+The same name always gives the same bytes. The name of the directory is part of the input: general.name is made of it.
+Standard library only. tests/mount/golden/hub_gguf.json holds what llama.cpp's converter writes for each.
+"""
+import os
+import sys
+
+import tiny_llamas
+import tiny_repository
+
+BUILDERS = {**tiny_llamas.REPOSITORIES}
+
+
+def write(parent, name):
+    """Writes a repository as the directory `name` in `parent`, and returns its path."""
+    folder = os.path.join(parent, name)
+    tiny_repository.write(BUILDERS[name](), folder)
+    return folder
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        for name, build in BUILDERS.items():
+            repository = build()
+            print(name, repository.pre, repository.deviates or "-")
+        return
+    parent, *names = arguments
+    for name in names or BUILDERS:
+        print(write(parent, name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
