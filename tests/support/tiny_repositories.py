@@ -9,10 +9,13 @@ Standard library only. tests/mount/golden/hub_gguf.json holds what llama.cpp's c
 import os
 import sys
 
+import tiny_gemmas
 import tiny_llamas
+import tiny_others
+import tiny_qwens
 import tiny_repository
 
-BUILDERS = {**tiny_llamas.REPOSITORIES}
+BUILDERS = {**tiny_llamas.REPOSITORIES, **tiny_qwens.REPOSITORIES, **tiny_gemmas.REPOSITORIES, **tiny_others.REPOSITORIES}
 
 
 def write(parent, name):
