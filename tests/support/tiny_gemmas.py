@@ -96,7 +96,8 @@ def gemma4_layer(text, experts):
         shared = number >= len(LAYERS4) - text["num_kv_shared_layers"]
         wide = {**text, "intermediate_size": text["intermediate_size"] * (2 if shared and text["use_double_wide_mlp"] else 1)}
         shapes = {f"{prefix}.layer_scalar": (1,), **norms(text, prefix, *LAYER_NORMS), **feed_forward(wide, f"{prefix}.mlp"),
-                  **attention({**text, "head_dim": head, "num_key_value_heads": kv_heads}, f"{prefix}.self_attn", norms=(head, head))}
+                  **attention({**text, "head_dim": head, "num_key_value_heads": kv_heads}, f"{prefix}.self_attn",
+                              norms=(head, head))}
         if full and text["attention_k_eq_v"]:
             del shapes[f"{prefix}.self_attn.v_proj.weight"]
         if text["hidden_size_per_layer_input"]:
@@ -142,7 +143,8 @@ def gemma4_dense():
     shapes.update({"model.language_model.embed_tokens_per_layer.weight": (words.size, width),
                    "model.language_model.per_layer_model_projection.weight": (width, HIDDEN),
                    "model.language_model.per_layer_projection_norm.weight": (PER_LAYER,),
-                   "model.vision_tower.patch_embedder.input_proj.weight": (32, 48), "model.embed_vision.embedding_projection.weight": (32, 32)})
+                   "model.vision_tower.patch_embedder.input_proj.weight": (32, 48),
+                   "model.embed_vision.embedding_projection.weight": (32, 32)})
     return Repository("default", document, shapes, words.files)
 
 

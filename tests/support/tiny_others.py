@@ -1,5 +1,5 @@
 """Tiny repositories of gpt-oss, Phi-3, OLMo 2, GLM-4, BERT and DeepSeek."""
-from tiny_repository import (HEADS, HIDDEN, KV_HEADS, Repository, attention, card, config, decoder, feed_forward, norms, plain_layer)
+from tiny_repository import HEADS, HIDDEN, KV_HEADS, Repository, attention, card, config, decoder, feed_forward, norms
 from tiny_tokenizers import byte_level, sentencepiece, template, wordpiece
 
 CHAT = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
@@ -43,7 +43,8 @@ def gpt_oss(quantised):
     shapes = decoder(document, layer)
     bytes_of = {each: "uint8" if each.endswith("_blocks") else "e8m0" for each in shapes if each.endswith(("_blocks", "_scales"))}
     readme = card("license: apache-2.0", "pipeline_tag: text-generation", "library_name: transformers", "tags:", "- vllm")
-    return Repository("gpt-4o", document, shapes, {**words.files, "chat_template.jinja": CHAT, "README.md": readme}, dtypes=bytes_of)
+    return Repository("gpt-4o", document, shapes, {**words.files, "chat_template.jinja": CHAT, "README.md": readme},
+                      dtypes=bytes_of)
 
 
 def phi3_layer(document):
@@ -60,8 +61,9 @@ def phi3_layer(document):
 
 def phi3_long():
     """Factors of RoPE for long and short contexts; SentencePiece, further tokens in tokenizer.json; a name that contains phi3."""
-    words = sentencepiece(("<unk>", "<s>", "</s>"), added_tokens=("<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>", "<|user|>"),
-                          fast=True, bos_token="<s>", eos_token="<|endoftext|>", unk_token="<unk>", pad_token="<|endoftext|>",
+    tokens = ("<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>", "<|user|>")
+    words = sentencepiece(("<unk>", "<s>", "</s>"), added_tokens=tokens, fast=True, bos_token="<s>", eos_token="<|endoftext|>",
+                          unk_token="<unk>", pad_token="<|endoftext|>",
                           add_bos_token=False, add_eos_token=False, tokenizer_class="LlamaTokenizer", chat_template=CHAT)
     document = config("Phi3ForCausalLM", "phi3", words.size + 4, bos_token_id=1, eos_token_id=words.ids["<|endoftext|>"],
                       original_max_position_embeddings=128, sliding_window=64, rope_scaling={
@@ -138,8 +140,8 @@ def bert_shapes(document, prefix, weight="weight", bias="bias"):
 
 
 def bert_config(architecture, words, **fields):
-    return config(architecture, "bert", words.size, rms_norm_eps=None, rope_theta=None, num_key_value_heads=None, layer_norm_eps=1e-12,
-                  tie_word_embeddings=None, type_vocab_size=2, hidden_act="gelu", pad_token_id=0, **fields)
+    return config(architecture, "bert", words.size, rms_norm_eps=None, rope_theta=None, num_key_value_heads=None,
+                  layer_norm_eps=1e-12, tie_word_embeddings=None, type_vocab_size=2, hidden_act="gelu", pad_token_id=0, **fields)
 
 
 def integers(shapes):
@@ -156,8 +158,8 @@ def bert(pooling):
                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
     readme = card("license: mit", "tags:", "- sentence-transformers", "- feature-extraction", "- mteb", "language: en",
                   "pipeline_tag: sentence-similarity")
-    return Repository("bert-bge", document, shapes, {**words.files, "modules.json": modules, "README.md": readme, "1_Pooling/config.json": {
-        "word_embedding_dimension": HIDDEN, **pooling}}, dtype="float32", dtypes=integers(shapes))
+    files = {"modules.json": modules, "README.md": readme, "1_Pooling/config.json": {"word_embedding_dimension": HIDDEN, **pooling}}
+    return Repository("bert-bge", document, shapes, {**words.files, **files}, dtype="float32", dtypes=integers(shapes))
 
 
 def bert_masked():
@@ -174,9 +176,10 @@ V3_TOKENS = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<�
 
 
 def deepseek_words():
-    return byte_level("deepseek-v3", V3_TOKENS, ("<｜User｜>", "<｜Assistant｜>", "<think>"), pairs=False, bos_token={"content": V3_TOKENS[0]},
-                      eos_token={"content": V3_TOKENS[1]}, pad_token={"content": V3_TOKENS[1]}, add_bos_token=True,
-                      add_eos_token=False, tokenizer_class="LlamaTokenizerFast", chat_template=CHAT,
+    return byte_level("deepseek-v3", V3_TOKENS, ("<｜User｜>", "<｜Assistant｜>", "<think>"), pairs=False,
+                      bos_token={"content": V3_TOKENS[0]}, eos_token={"content": V3_TOKENS[1]},
+                      pad_token={"content": V3_TOKENS[1]}, add_bos_token=True, add_eos_token=False,
+                      tokenizer_class="LlamaTokenizerFast", chat_template=CHAT,
                       post=lambda ids: template((V3_TOKENS[0], ids[V3_TOKENS[0]])))
 
 
@@ -235,7 +238,8 @@ def deepseek3_parts():
     layer = deepseek_layer(document)
     extra = {**layer("model.layers.3", 3), "model.layers.3.eh_proj.weight": (HIDDEN, 2 * HIDDEN),
              **norms(document, "model.layers.3", "enorm", "hnorm", "shared_head.norm"),
-             "model.layers.3.shared_head.head.weight": (words.size, HIDDEN), "model.layers.3.embed_tokens.weight": (words.size, HIDDEN)}
+             "model.layers.3.shared_head.head.weight": (words.size, HIDDEN),
+             "model.layers.3.embed_tokens.weight": (words.size, HIDDEN)}
     shapes = {**decoder(document, layer), **extra}
     floats = {name: "float32" for name in shapes if name.endswith("e_score_correction_bias")}
     return words, document, shapes, floats

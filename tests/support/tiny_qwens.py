@@ -114,12 +114,12 @@ KEY_HEADS, VALUE_HEADS, KEY_DIM, VALUE_DIM = 2, 4, 16, 32
 def qwen35_config(words, layers, **fields):
     """The text part of a configuration."""
     return config(None, "qwen3_5_text", words.size, head_dim=32, num_hidden_layers=layers, rms_norm_eps=1e-6, rope_theta=None,
-                      layer_types=["full_attention" if number % 4 == 3 else "linear_attention" for number in range(layers)],
-                      full_attention_interval=4, linear_conv_kernel_dim=4, linear_key_head_dim=KEY_DIM,
-                      linear_num_key_heads=KEY_HEADS, linear_num_value_heads=VALUE_HEADS, linear_value_head_dim=VALUE_DIM,
-                      attn_output_gate=True, eos_token_id=words.ids["<|im_end|>"],
-                      rope_parameters={"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
-                                       "mrope_section": [2, 1, 1], "mrope_interleaved": True}, **fields)
+                  layer_types=["full_attention" if number % 4 == 3 else "linear_attention" for number in range(layers)],
+                  full_attention_interval=4, linear_conv_kernel_dim=4, linear_key_head_dim=KEY_DIM,
+                  linear_num_key_heads=KEY_HEADS, linear_num_value_heads=VALUE_HEADS, linear_value_head_dim=VALUE_DIM,
+                  attn_output_gate=True, eos_token_id=words.ids["<|im_end|>"],
+                  rope_parameters={"rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25,
+                                   "mrope_section": [2, 1, 1], "mrope_interleaved": True}, **fields)
 
 
 def gated_attention(document, prefix):

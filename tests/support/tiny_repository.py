@@ -88,7 +88,8 @@ def write(repository, folder):
 def config(architecture, model_type, vocabulary, **fields):
     """config.json of a decoder; a field that is None is left out."""
     common = {
-        "architectures": architecture and [architecture], "model_type": model_type, "hidden_size": HIDDEN, "intermediate_size": FEED_FORWARD,
+        "architectures": architecture and [architecture], "model_type": model_type, "hidden_size": HIDDEN,
+        "intermediate_size": FEED_FORWARD,
         "max_position_embeddings": 512, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "num_key_value_heads": KV_HEADS,
         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
         "vocab_size": vocabulary,
@@ -131,8 +132,8 @@ def decoder(document, layer, head=None, model="model"):
     tied)."""
     width, vocabulary = document["hidden_size"], document["vocab_size"]
     shapes = {f"{model}.embed_tokens.weight": (vocabulary, width)}
-    for number_ in range(document["num_hidden_layers"]):
-        shapes.update(layer(f"{model}.layers.{number_}", number_))
+    for index in range(document["num_hidden_layers"]):
+        shapes.update(layer(f"{model}.layers.{index}", index))
     shapes[f"{model}.norm.weight"] = (width,)
     if head if head is not None else not document["tie_word_embeddings"]:
         shapes["lm_head.weight"] = (vocabulary, width)

@@ -1,6 +1,7 @@
 """Small tokenizers as Hugging Face repositories store them: byte-level BPE, SentencePiece with byte fallback, WordPiece."""
 import json
 import struct
+from typing import NamedTuple
 
 import protobuf
 
@@ -32,8 +33,8 @@ SPLITS = {
     "qwen2": (like_llama3(r"\p{N}"),),
     "qwen35": (like_llama3(r"\p{N}", r"[\p{L}\p{M}]", r"\p{M}"),),
     "deepseek-v3": (r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
-                    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|""" + "[^\r\n" + r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+" +
-                    "[\r\n]*" + r"|\s*" + "[\r\n]+" + r"|\s+(?!\S)|\s+"),
+                    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|""" + "[^\r\n" + r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+" +
+                    r"| ?[\p{P}\p{S}]+" + "[\r\n]*" + r"|\s*" + "[\r\n]+" + r"|\s+(?!\S)|\s+"),
     "gpt-4o": (like_gpt_4o(r"\p{N}{1,3}", CONTRACTIONS + "?"),),
     "tekken": (like_gpt_4o(r"\p{N}"),),
     "gpt-2": (),
@@ -83,18 +84,10 @@ def document(model, added_tokens, **parts):
             **{part: parts.get(part) for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder")}, "model": model}
 
 
-class Tokenizer:
-    """The texts of the tokens and the files of a tokenizer."""
-
-    def __init__(self, files, size, ids):
-        self.files = files
-        self.size = size  # of the vocabulary with the added tokens
-        self.ids = ids    # of the added tokens, by text
-
-    def with_config(self, **fields):
-        """The same with further fields of tokenizer_config.json."""
-        return Tokenizer({**self.files, "tokenizer_config.json": {**self.files["tokenizer_config.json"], **fields}}, self.size,
-                         self.ids)
+class Tokenizer(NamedTuple):
+    files: dict
+    size: int  # of the vocabulary with the added tokens
+    ids: dict  # of the added tokens, by text
 
 
 def byte_level(pre, special, plain=(), pairs=True, post=None, normalizer=None, **config):
@@ -132,9 +125,9 @@ def sentencepiece(controls, added_tokens=(), model=True, fast=False, **config):
     vocabulary.update({text: len(vocabulary) + at for at, text in enumerate(ranked)})
     scores = {text: -float(at) for at, text in enumerate(ranked)}
     ids = {**first, **{text: len(vocabulary) + at for at, text in enumerate(added_tokens)}}
-    files = {"tokenizer_config.json": {
-        **config, "added_tokens_decoder": {str(identity): {key: value for key, value in added(identity, text).items() if key != "id"}
-                                           for text, identity in ids.items()}}}
+    decoder = {str(identity): {key: value for key, value in added(identity, text).items() if key != "id"}
+               for text, identity in ids.items()}
+    files = {"tokenizer_config.json": {**config, "added_tokens_decoder": decoder}}
     if model:
         files["tokenizer.model"] = model_proto(vocabulary, controls, scores)
     if fast:
@@ -171,7 +164,8 @@ def wordpiece(**config):
     """WordPiece as BERT has it, in lower case."""
     special = ("[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
-    words = (*special, *letters, *("##" + letter for letter in letters), "the", "and", "hello", "world", "##ing", "##ed", "本", "##本")
+    rest = ("the", "and", "hello", "world", "##ing", "##ed", "本", "##本")
+    words = (*special, *letters, *("##" + letter for letter in letters), *rest)
     vocabulary = {text: at for at, text in enumerate(words)}
     ids = {text: vocabulary[text] for text in special if text != "[unused0]"}
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
@@ -183,8 +177,8 @@ def wordpiece(**config):
         pre_tokenizer={"type": "BertPreTokenizer"},
         post_processor=template(("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])), decoder={"type": "WordPiece", "prefix": "##"})
     named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    return Tokenizer({"tokenizer.json": json_file, "tokenizer_config.json": {"tokenizer_class": "BertTokenizer", **named, **config}},
-                     len(vocabulary), ids)
+    files = {"tokenizer.json": json_file, "tokenizer_config.json": {"tokenizer_class": "BertTokenizer", **named, **config}}
+    return Tokenizer(files, len(vocabulary), ids)
 
 
 def file_bytes(content):
