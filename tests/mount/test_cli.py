@@ -281,7 +281,15 @@ class Info(TestCase):
             shown = run("info", "--tensors", "--metadata", source, env={**os.environ, **variables}).stdout
             self.assertTrue(shown.isascii(), shown)
             self.assertIn("GGUF 3 - 640 B", shown)
-        self.assertIn("Größe", run("info", source, env={**os.environ, "LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE.utf8"}).stdout)
+
+    # semantics 27.2: the static program has no files of locales, nor does a small system.
+    def test_name_of_a_locale_without_files_decides_for_utf8(self):
+        source = self.sample("m.gguf", format="gguf", metadata={"general.name": "Größe"})
+        for variables in ({"LC_ALL": "en_US.UTF-8"}, {"LC_ALL": "xx_XX.utf8@euro"}, {"LC_ALL": "", "LC_CTYPE": "ja_JP.UTF8"},
+                          {"LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE.utf8"}):
+            shown = run("info", source, env={**os.environ, **variables, "LOCPATH": "/nonexistent"}).stdout
+            self.assertIn("GGUF 3 · 640 B", shown)
+            self.assertIn("Größe", shown)
 
     def test_all_tensors_and_metadata_are_listed_if_asked(self):
         source = self.sample("m.gguf", format="gguf",
