@@ -1,6 +1,9 @@
 // The numbers of a tensor as float32, whatever type they are stored in, and the scales of quantised types.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 #include "base/source.h"
 #include "formats/dtype.h"
 #include "formats/tensor_list.h"
@@ -36,7 +39,34 @@ float half_to_float(uint16_t half);
 
 /// The nearest bfloat16, the even one of two, by its bits. A NaN becomes a quiet one with the upper bits of the
 /// payload.
-uint16_t to_bfloat16(float value);
+inline uint16_t to_bfloat16(float value) {
+  constexpr uint32_t kMagnitude = 0x7FFF'FFFF, kInfinity = 0x7F80'0000, kQuiet = 0x40;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U;
+  return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? bits >> 16U | kQuiet : rounded);
+}
+
+/// The nearest float16, the even one of two, by its bits: an infinity from 65520 on. A NaN becomes a quiet one.
+inline uint16_t to_float16(float value) {
+  constexpr uint32_t kMagnitude = 0x7FFF'FFFF, kInfinity = 0x7F80'0000;
+  constexpr uint32_t kFirstTooLarge = 0x477F'F000;  // 65520, halfway between the largest float16 and 2^16
+  constexpr uint32_t kFirstNormal = 0x3880'0000;    // 2^-14
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & kMagnitude;
+  uint32_t half = 0;
+  if (magnitude > kInfinity) {
+    half = 0x7E00 | (magnitude >> 13U & 0x3FFU);
+  } else if (magnitude >= kFirstTooLarge) {
+    half = 0x7C00;
+  } else if (magnitude < kFirstNormal) {
+    // The sum is rounded to a multiple of 2^-24, the smallest float16.
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+  } else {
+    const uint32_t rebiased = magnitude - (112U << 23U);
+    half = (rebiased + 0xFFFU + (rebiased >> 13U & 1U)) >> 13U;
+  }
+  return static_cast<uint16_t>((bits >> 16U & 0x8000U) | half);
+}
 
 /// The number of elements of a tensor that was not refused: its size in bytes was computed without overflow.
 uint64_t element_count(ShapeView shape);

@@ -179,13 +179,6 @@ SourcePtr values_to_round(const TensorView& tensor, const AffineNumbers* affine)
 
 float half_to_float(uint16_t half) { return float32::half_value(half); }
 
-uint16_t to_bfloat16(float value) {
-  constexpr uint32_t kMagnitude = 0x7FFF'FFFF, kInfinity = 0x7F80'0000, kQuiet = 0x40;
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7FFFU + (bits >> 16U & 1U)) >> 16U;
-  return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? bits >> 16U | kQuiet : rounded);
-}
-
 uint64_t element_count(ShapeView shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }

@@ -14,29 +14,6 @@ namespace {
 
 constexpr size_t kRound = 16 * 1024;  // the most elements that are converted at once
 
-constexpr uint32_t kInfinity = 0x7F80'0000;
-constexpr uint32_t kMagnitude = 0x7FFF'FFFF;
-
-uint16_t to_float16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits & kMagnitude;
-  constexpr uint32_t kFirstTooLarge = 0x477F'F000;  // 65520, halfway between the largest float16 and 2^16
-  constexpr uint32_t kFirstNormal = 0x3880'0000;    // 2^-14
-  uint32_t half = 0;
-  if (magnitude > kInfinity) {
-    half = 0x7E00 | (magnitude >> 13U & 0x3FFU);
-  } else if (magnitude >= kFirstTooLarge) {
-    half = 0x7C00;
-  } else if (magnitude < kFirstNormal) {
-    // The sum is rounded to a multiple of 2^-24, the smallest float16.
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
-  } else {
-    const uint32_t rebiased = magnitude - (112U << 23U);
-    half = (rebiased + 0xFFFU + (rebiased >> 13U & 1U)) >> 13U;
-  }
-  return static_cast<uint16_t>((bits >> 16U & 0x8000U) | half);
-}
-
 uint32_t infinity_of(HalfType type) { return type == HalfType::float16 ? 0x7C00U : 0x7F80U; }
 
 // The halves of the values of a tensor, which values_to_round() returns.

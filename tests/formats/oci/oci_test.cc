@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/flat_formats.h"
 #include "formats/format.h"
 #include "formats/oci/manifest.h"
 #include "formats/verify.h"

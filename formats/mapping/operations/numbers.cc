@@ -1,0 +1,190 @@
+#include "formats/mapping/operations/numbers.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/text.h"
+#include "formats/float32.h"
+
+namespace weightfs::mapping {
+namespace {
+
+constexpr size_t kQ8Numbers = 32;           // numbers in a block of q8_0
+constexpr size_t kQ8Bytes = 34;             // its scale, as float16, and the numbers as int8
+constexpr size_t kMostNumbers = 16 * 1024;  // numbers that are converted at once
+
+void plus_one(std::span<float> numbers) {
+  for (float& number : numbers) number += 1.0F;
+}
+void minus_one(std::span<float> numbers) {
+  for (float& number : numbers) number -= 1.0F;
+}
+void decay(std::span<float> numbers) {
+  for (float& number : numbers) number = -std::exp(number);
+}
+void exponent(std::span<float> numbers) {
+  for (float& number : numbers) number = std::log(-number);
+}
+
+using Change = void (*)(std::span<float> numbers);
+
+Change change_of(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::plus_one) return plus_one;
+  if (arithmetic == Arithmetic::minus_one) return minus_one;
+  if (arithmetic == Arithmetic::decay) return decay;
+  return arithmetic == Arithmetic::exponent ? exponent : nullptr;
+}
+
+// How numbers are encoded: blocks of some numbers in some bytes.
+struct Encoding {
+  size_t numbers;
+  size_t bytes;
+  void (*encode)(const float* numbers, std::byte* out, size_t blocks);
+};
+
+void encode_float32(const float* numbers, std::byte* out, size_t blocks) {
+  std::memcpy(out, numbers, blocks * sizeof(float));
+}
+
+template <uint16_t (*round)(float)>
+void encode_half(const float* numbers, std::byte* out, size_t blocks) {
+  for (size_t i = 0; i < blocks; ++i) {
+    const uint16_t half = round(numbers[i]);
+    std::memcpy(out + i * sizeof half, &half, sizeof half);
+  }
+}
+
+// The nearest integer, halves away from zero. Exact for magnitudes below 2^22.
+inline int8_t round_away(float number) {
+  const float magnitude = std::fabs(number);
+  const auto whole = static_cast<int32_t>(magnitude);
+  const int32_t rounded = whole + (magnitude - static_cast<float>(whole) >= 0.5F ? 1 : 0);
+  return static_cast<int8_t>(number < 0 ? -rounded : rounded);
+}
+
+inline void encode_block(const float* numbers, std::byte* out) {
+  float largest = 0;
+  for (size_t i = 0; i < kQ8Numbers; ++i) largest = std::max(largest, std::fabs(numbers[i]));
+  const float scale = largest / 127.0F;
+  const float inverse = scale == 0 ? 0 : 1.0F / scale;
+  const uint16_t stored = to_float16(scale);
+  std::memcpy(out, &stored, sizeof stored);
+  int8_t quants[kQ8Numbers];
+  for (size_t i = 0; i < kQ8Numbers; ++i) quants[i] = round_away(numbers[i] * inverse);
+  std::memcpy(out + sizeof stored, quants, kQ8Numbers);
+}
+
+void encode_q8_0(const float* numbers, std::byte* out, size_t blocks) {
+  for (size_t i = 0; i < blocks; ++i) encode_block(numbers + i * kQ8Numbers, out + i * kQ8Bytes);
+}
+
+Encoding encoding_of(GgufType type) {
+  if (type == GgufType::float16) return {1, sizeof(uint16_t), encode_half<to_float16>};
+  if (type == GgufType::bfloat16) return {1, sizeof(uint16_t), encode_half<to_bfloat16>};
+  if (type == GgufType::q8_0) return {kQ8Numbers, kQ8Bytes, encode_q8_0};
+  return {1, sizeof(float), encode_float32};
+}
+
+// Numbers of float32, changed and encoded when they are read.
+class Encoded final : public Source {
+ public:
+  Encoded(SourcePtr floats, Change change, const Encoding& encoding)
+      : floats_(std::move(floats)), change_(change), encoding_(encoding) {}
+
+  uint64_t size() const override { return floats_->size() / sizeof(float) / encoding_.numbers * encoding_.bytes; }
+
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    return read_blocks(offset, out, nullptr);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const ByteRange range = floats_of(expected);
+    return read_blocks(offset, out, &range);
+  }
+  Result<void> prefetch(ByteRange range) const override { return floats_->prefetch(floats_of(range)); }
+  Result<CachedBytes> cached(ByteRange range) const override { return floats_->cached(floats_of(range)); }
+  std::shared_ptr<const void> keep_cached() const override { return floats_->keep_cached(); }
+  VerifiedBy verification() const override { return floats_->verification(); }
+
+ private:
+  // The bytes of the numbers in a range of the encoded ones.
+  ByteRange floats_of(ByteRange range) const {
+    const uint64_t unit = encoding_.numbers * sizeof(float);
+    const auto blocks = [&](uint64_t bytes) { return (bytes + encoding_.bytes - 1) / encoding_.bytes; };
+    return {range.from / encoding_.bytes * unit, std::min(blocks(range.to) * unit, floats_->size())};
+  }
+
+  Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const ByteRange* expected) const {
+    const size_t wanted = bytes_inside(size(), offset, out.size());
+    std::vector<float> numbers;
+    std::vector<std::byte> encoded;
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t first = (offset + done) / encoding_.bytes;
+      const uint64_t skipped = (offset + done) % encoding_.bytes;
+      const uint64_t needed = (skipped + wanted - done + encoding_.bytes - 1) / encoding_.bytes;
+      const auto blocks = static_cast<size_t>(std::min<uint64_t>(needed, kMostNumbers / encoding_.numbers));
+      numbers.resize(blocks * encoding_.numbers);
+      encoded.resize(blocks * encoding_.bytes);
+      const auto bytes = std::as_writable_bytes(std::span(numbers));
+      const uint64_t from = first * encoding_.numbers * sizeof(float);
+      TRY_VOID(expected == nullptr ? read_exact(*floats_, from, bytes) : read_exact(*floats_, from, bytes, *expected));
+      if (change_ != nullptr) change_(numbers);
+      encoding_.encode(numbers.data(), encoded.data(), blocks);
+      const auto copied = static_cast<size_t>(std::min<uint64_t>(wanted - done, encoded.size() - skipped));
+      std::copy_n(encoded.begin() + static_cast<ptrdiff_t>(skipped), copied,
+                  out.begin() + static_cast<ptrdiff_t>(done));
+      done += copied;
+    }
+    return wanted;
+  }
+
+  const SourcePtr floats_;
+  const Change change_;  // null: none
+  const Encoding encoding_;
+};
+
+struct TypeRow {
+  std::string_view dtype;
+  std::string_view ggml;
+};
+
+TypeRow row_of(GgufType type) {
+  if (type == GgufType::float16) return {"float16", "F16"};
+  if (type == GgufType::bfloat16) return {"bfloat16", "BF16"};
+  return type == GgufType::q8_0 ? TypeRow{"q8_0", "Q8_0"} : TypeRow{"float32", "F32"};
+}
+
+}  // namespace
+
+Result<Tensor> with_numbers(Tensor tensor, Arithmetic arithmetic, GgufType type) {
+  const TypeRow row = row_of(type);
+  const DType* const dtype = dtype_named(row.dtype);
+  tensor.stored_dtype = row.ggml;
+  if (arithmetic == Arithmetic::none && tensor.dtype == dtype) return tensor;
+  if (tensor.source.refused() || !has_float32(*tensor.dtype))
+    return failure(Code::unsupported, fmt::format("tensor {} of {} has no numbers that can be converted",
+                                                  quoted(tensor.name), tensor.dtype->name));
+  const auto source = std::make_shared<Encoded>(float32_values(tensor), change_of(arithmetic), encoding_of(type));
+  tensor.source = TRY(slice(source, 0, source->size()));
+  tensor.dtype = dtype;
+  return tensor;
+}
+
+Tensor float32_tensor(std::string name, const std::vector<float>& numbers) {
+  std::string bytes(numbers.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  Tensor tensor;
+  tensor.name = std::move(name);
+  tensor.dtype = dtype_named("float32");
+  tensor.stored_dtype = "F32";
+  tensor.shape = {numbers.size()};
+  const uint64_t size = bytes.size();
+  tensor.source = *slice(in_memory(std::move(bytes)), 0, size);
+  return tensor;
+}
+
+}  // namespace weightfs::mapping
