@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/format.h"
 
 namespace weightfs::mapping {
 namespace {
@@ -48,6 +49,21 @@ Result<std::unique_ptr<Repository>> Repository::open(const ModelPtr& model, std:
     return failure(Code::unsupported,
                    fmt::format("no architecture of llama.cpp is known for {}", printable(made->class_name_)));
   return made;
+}
+
+Result<SourcePtr> Repository::file(const std::string& path) {
+  SourcePtr opened = files_.open(path);
+  if (opened != nullptr || model_->beside == nullptr || path.find('/') != path.npos) return opened;
+  auto again = model_->beside->open(path);  // for the reason
+  if (!again && again.error().code == Code::not_found) return nullptr;
+  return again;
+}
+
+Result<const Map*> Repository::object(const std::string& path) {
+  if (TRY(file(path)) == nullptr) return nullptr;
+  const Map* const found = files_.object(path);
+  if (found == nullptr) return failure(Code::corrupt, fmt::format("{} is not an object of JSON", printable(path)));
+  return found;
 }
 
 }  // namespace weightfs::mapping

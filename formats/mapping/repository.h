@@ -31,6 +31,12 @@ class Repository {
   summary::Fields config() { return {&config_, "config.json", warnings_}; }
   summary::SmallFiles& files() { return files_; }
 
+  /// A file of the repository; null if there is none. Fails as opening does.
+  Result<SourcePtr> file(const std::string& path);
+
+  /// The object in a JSON file; null if there is none. Fails with corrupt if it is something else, and as file() does.
+  Result<const Map*> object(const std::string& path);
+
  private:
   Repository(const ModelPtr& model, std::string name) : model_(model), name_(std::move(name)), files_(*model) {}
 
