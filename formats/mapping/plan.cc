@@ -139,6 +139,7 @@ class Planner {
         TRY_VOID(keep(i, added.error()));
     }
     TRY_VOID(finish_experts());
+    if (unplaced_ == Unplaced::refused) TRY_VOID(check_layers());
     plan_.tensors = std::move(first_);
     std::ranges::move(others_, std::back_inserter(plan_.tensors));
     return std::move(plan_);
@@ -178,6 +179,7 @@ class Planner {
       if (!numbers) continue;
       if (row.op == Op::drop) return {};
       has_place = true;
+      if (row.gguf.starts_with("blk.")) layers_.insert(numbers->block);
       TRY_VOID(add(i, row, *numbers));
     }
     if (has_place) return {};
@@ -201,6 +203,16 @@ class Planner {
     if (!used_.insert(planned.name).second)
       return failure(Code::unsupported, fmt::format("two tensors are {}", quoted(planned.name)));
     to.push_back(std::move(planned));
+    return {};
+  }
+
+  // llama.cpp needs the tensors of every layer.
+  Result<void> check_layers() {
+    const uint64_t layers =
+        repository_.config().number({"n_layers", "num_hidden_layers", "n_layer", "num_layers"}).value_or(0);
+    for (uint64_t layer = 0; layer < layers; ++layer)
+      if (!layers_.contains(layer))
+        return failure(Code::unsupported, fmt::format("layer {} of {} has no tensors", layer, layers));
     return {};
   }
 
@@ -254,6 +266,7 @@ class Planner {
   std::vector<std::string> hub_names_;       // by index; empty for what no GGUF has
   std::map<std::string, uint32_t> by_name_;  // the same
   std::map<uint64_t, Experts> blocks_;       // incomplete ones
+  std::set<uint64_t> layers_;                // that have tensors
   std::set<std::string> used_;               // names of the GGUF
   std::vector<Planned> first_, others_;
 };

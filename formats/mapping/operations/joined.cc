@@ -16,12 +16,7 @@ Error do_not_fit(const TensorView& a, const TensorView& b) {
 
 // The tensor with elements that can be moved one by one.
 Result<Tensor> in_elements(const TensorView& tensor) {
-  Tensor copy;
-  copy.name = tensor.name;
-  copy.dtype = tensor.dtype;
-  copy.stored_dtype = tensor.stored_dtype;
-  copy.shape = tensor.shape;
-  copy.source = tensor.source;
+  Tensor copy = copy_of(tensor);
   if (tensor.dtype->block == 1 && !tensor.source.refused()) return copy;
   return with_numbers(std::move(copy), Arithmetic::none, GgufType::float32);
 }

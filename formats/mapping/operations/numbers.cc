@@ -161,6 +161,7 @@ TypeRow row_of(GgufType type) {
 }  // namespace
 
 Result<Tensor> with_numbers(Tensor tensor, Arithmetic arithmetic, GgufType type) {
+  if (type == GgufType::stored && arithmetic == Arithmetic::none) return tensor;
   const TypeRow row = row_of(type);
   const DType* const dtype = dtype_named(row.dtype);
   tensor.stored_dtype = row.ggml;

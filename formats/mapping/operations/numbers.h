@@ -27,7 +27,8 @@ enum class GgufType : uint8_t {
   q8_0,
 };
 
-/// `tensor` with its numbers changed and converted to `type`, which is not `stored`: rounded once, to the nearest, ties
+/// `tensor` with its numbers changed and converted to `type`; `stored`: as they are, or float32 if they are changed.
+/// Rounded once, to the nearest, ties
 /// to even; for q8_0 as quantize_row_q8_0_ref of ggml, halves away from zero. A block of q8_0 has 32 numbers of a row,
 /// which must be whole blocks. The bytes are those of `tensor` if nothing changes. The size is known without reading.
 /// Fails with unsupported if elements are not real numbers.

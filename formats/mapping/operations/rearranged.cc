@@ -21,16 +21,6 @@ tl::unexpected<Error> does_not_fit(const TensorView& tensor, std::string_view ex
                                                 shape_text(tensor.shape), expected));
 }
 
-Tensor copy_of(const TensorView& tensor) {
-  Tensor copy;
-  copy.name = tensor.name;
-  copy.dtype = tensor.dtype;
-  copy.stored_dtype = tensor.stored_dtype;
-  copy.shape = tensor.shape;
-  copy.source = tensor.source;
-  return copy;
-}
-
 // The rows of a tensor: a row is the innermost dimension, or one number if there is only one dimension. Their units
 // are elements, or bytes if elements are in blocks.
 struct Rows {
@@ -147,8 +137,7 @@ Result<Tensor> every_second(const TensorView& tensor, uint64_t first) {
     return does_not_fit(tensor, "[experts, even]");
   Tensor half = copy_of(tensor);
   half.shape[1] /= 2;
-  return with_source(half,
-                     view(tensor, rows, {first, {tensor.shape[0], tensor.shape[1] / 2}, {tensor.shape[1], 2}}));
+  return with_source(half, view(tensor, rows, {first, {tensor.shape[0], tensor.shape[1] / 2}, {tensor.shape[1], 2}}));
 }
 
 // Each matrix transposed, of which every `step`-th row from `first` on.
@@ -217,6 +206,16 @@ Result<Tensor> reordered(const TensorView& tensor, Op op, const Architecture& ar
 }
 
 }  // namespace
+
+Tensor copy_of(const TensorView& tensor) {
+  Tensor copy;
+  copy.name = tensor.name;
+  copy.dtype = tensor.dtype;
+  copy.stored_dtype = tensor.stored_dtype;
+  copy.shape = tensor.shape;
+  copy.source = tensor.source;
+  return copy;
+}
 
 Result<Tensor> rearranged(const TensorView& tensor, Op op, const Architecture& architecture, const Sizes& sizes) {
   switch (op) {

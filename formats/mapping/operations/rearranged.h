@@ -23,6 +23,9 @@ struct Sizes {
   uint64_t linear_value_size = 0;  ///<
 };
 
+/// A tensor of its own, with the same bytes and no scope.
+Tensor copy_of(const TensorView& tensor);
+
 /// The tensor of a GGUF that `op` makes of one of the repository, before its numbers are changed. Its name is that of
 /// `tensor`. Fails with unsupported, in a sentence, if the shape does not fit the operation.
 Result<Tensor> rearranged(const TensorView& tensor, Op op, const Architecture& architecture, const Sizes& sizes);

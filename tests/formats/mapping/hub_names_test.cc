@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-namespace weightfs::names_test {
+namespace weightfs::hub_names_test {
 namespace {
 
 using mapping::fill;
@@ -59,4 +59,4 @@ TEST(HubNames, RowsOfAnArchitectureAreUnique) {
 }
 
 }  // namespace
-}  // namespace weightfs::names_test
+}  // namespace weightfs::hub_names_test
