@@ -23,6 +23,7 @@
 #include "report/compare/select_tensors.h"
 #include "report/export/files.h"
 #include "report/export/left_out.h"
+#include "report/export/names.h"
 #include "report/export/tar.h"
 #include "report/export/writer.h"
 #include "report/inspect/single_model.h"
@@ -42,6 +43,7 @@ struct ExportArguments {
   std::optional<Form> form;
   std::vector<std::string> patterns;
   views::FileTypes types = views::FileTypes::stored;
+  exporting::Naming naming;
   uint64_t shard_size = 0;
   bool force = false;
   bool skip_unsupported = false;
@@ -68,18 +70,29 @@ bool is_written_to_directory(const ExportArguments& arguments) {
   return *arguments.form == Form::npy || *arguments.form == Form::dir || arguments.shard_size > 0;
 }
 
-// Checks the arguments, and completes the format. Only shards of safetensors are written, so --shard-size implies it.
+bool is_one_of(Form form, std::initializer_list<Form> forms) { return std::ranges::find(forms, form) != forms.end(); }
+
+// Whether the format of the output has what is asked for.
+Result<void> check_form(const ExportArguments& arguments) {
+  const Form form = *arguments.form;
+  if (arguments.shard_size > 0 && !is_one_of(form, {Form::safetensors, Form::gguf}))
+    return failure(usage("--shard-size needs --to safetensors or gguf"));
+  if (arguments.naming.is_q8_0 && form != Form::gguf) return failure(usage("--dtype q8_0 needs --to gguf"));
+  if (arguments.naming.names == exporting::Names::hub && is_one_of(form, {Form::npy, Form::dir, Form::tar}))
+    return failure(usage("--names hf needs --to safetensors, gguf or npz"));
+  if (arguments.types == views::FileTypes::bfloat16 && !is_one_of(form, {Form::safetensors, Form::gguf}))
+    return failure(usage("--dtype bfloat16 needs --to safetensors or gguf: NumPy has no such type"));
+  return {};
+}
+
+// Checks the arguments, and completes the format: shards are of safetensors unless another format is named.
 Result<void> check(ExportArguments& arguments) {
   if (!arguments.form) arguments.form = exporting::form_of_suffix(arguments.out);
   if (!arguments.form && arguments.shard_size > 0) arguments.form = Form::safetensors;
   if (!arguments.form)
     return failure(usage(fmt::format("{}: name the format of the output with --to: {}", printable(arguments.out),
                                      exporting::list_of_forms())));
-  if (arguments.shard_size > 0 && *arguments.form != Form::safetensors)
-    return failure(usage("--shard-size needs --to safetensors"));
-  const bool is_of_numpy = *arguments.form != Form::safetensors && *arguments.form != Form::gguf;
-  if (arguments.types == views::FileTypes::bfloat16 && is_of_numpy)
-    return failure(usage("--dtype bfloat16 needs --to safetensors or gguf: NumPy has no such type"));
+  TRY_VOID(check_form(arguments));
   if (is_written_to_directory(arguments) && arguments.out == "-")
     return failure(usage("this format is a directory, which cannot be written to standard output"));
   std::error_code absent;
@@ -180,10 +193,12 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
+// The types by the names of this program and of llama.cpp's converter.
 constexpr std::array kTypes = {
-    std::pair("float32", views::FileTypes::float32),
-    std::pair("float16", views::FileTypes::float16),
-    std::pair("bfloat16", views::FileTypes::bfloat16),
+    std::pair("float32", views::FileTypes::float32),   std::pair("f32", views::FileTypes::float32),
+    std::pair("float16", views::FileTypes::float16),   std::pair("f16", views::FileTypes::float16),
+    std::pair("bfloat16", views::FileTypes::bfloat16), std::pair("bf16", views::FileTypes::bfloat16),
+    std::pair("auto", views::FileTypes::stored),       std::pair("q8_0", views::FileTypes::stored),
 };
 
 void report_overflows(const views::Overflows& overflows, views::FileTypes types) {
@@ -195,6 +210,23 @@ void report_overflows(const views::Overflows& overflows, views::FileTypes types)
                             : types == views::FileTypes::bfloat16 ? "bfloat16"
                                                                   : "float32",
                             numbers == 1 ? "an infinity" : "infinities"));
+}
+
+// Whether the tensors of the request are all that was asked for.
+Result<void> check_whole(const ModelPtr& model, const exporting::Request& request, const ExportArguments& arguments) {
+  const std::string name = printable_source(arguments.input.source);
+  const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
+  const bool has_rest =
+      !std::ranges::all_of(request.tensors, [&](size_t tensor) { return model->tensors.is_refused(tensor); });
+  if (!completeness.is_complete() && (!arguments.skip_unsupported || !has_rest))
+    return failure(completeness.reason->code,
+                   fmt::format("{}: {}; nothing was written{}", name, to_sentence(completeness),
+                               has_rest ? "; use --skip-unsupported to export the rest" : ""));
+  if (const auto reason = reason_of_incomplete({{"", model}}, arguments.patterns);
+      reason && !arguments.skip_unsupported)
+    return failure(reason->code, fmt::format("{}: {}; nothing was written; use --skip-unsupported to export the rest",
+                                             name, reason->message));
+  return {};
 }
 
 // The status is that of what the model lacks, if the rest is asked for.
@@ -213,26 +245,23 @@ Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
                              .shard_size = arguments.shard_size,
                              .overflows = std::make_shared<views::Overflows>()};
   request.tensors = TRY(select_tensors(model, arguments.patterns));
-  const Completeness completeness = arguments.patterns.empty() ? completeness_of(*model) : Completeness{};
-  const bool has_rest =
-      !std::ranges::all_of(request.tensors, [&](size_t tensor) { return model->tensors.is_refused(tensor); });
-  if (!completeness.is_complete() && (!arguments.skip_unsupported || !has_rest))
-    return failure(completeness.reason->code,
-                   fmt::format("{}: {}; nothing was written{}", name, to_sentence(completeness),
-                               has_rest ? "; use --skip-unsupported to export the rest" : ""));
-  if (const auto reason = reason_of_incomplete({{"", model}}, arguments.patterns);
-      reason && !arguments.skip_unsupported)
-    return failure(reason->code, fmt::format("{}: {}; nothing was written; use --skip-unsupported to export the rest",
-                                             name, reason->message));
+  TRY_VOID(check_whole(model, request, arguments));
+  arguments.naming.has_patterns = !arguments.patterns.empty();
+  const ModelPtr written = TRY(
+      exporting::named_model(model, arguments.input.source, arguments.naming, request).map_error([&](const Error& e) {
+        return with_message(e, fmt::format("{}: {}", name, e.message));
+      }));
+  const std::vector<size_t> read = request.tensors;
+  if (written != model) request.tensors = TRY(select_tensors(written, {}));
   const auto unsupported =
       arguments.skip_unsupported ? exporting::Unsupported::left_out : exporting::Unsupported::refused;
-  const ExportedFiles what = TRY(exporting::writable_files(*opened.forest, model, request, unsupported));
+  const ExportedFiles what = TRY(exporting::writable_files(*opened.forest, written, request, unsupported));
   for (const std::string& line : what.left_out.lines()) log_to_stderr(fmt::format("left out: {}", line));
   if (!what.other_types.empty()) log_to_stderr(what.other_types);
   if (const std::string keys = what.left_out_keys.to_sentence(); !keys.empty()) log_to_stderr(keys);
   const auto compare = [&]() -> Result<void> {
     TRY_VOID(opened.store->verify_complete());
-    return compare_files_of_tensors(*model, request.tensors).map_error([&](const Error& error) {
+    return compare_files_of_tensors(*model, read).map_error([&](const Error& error) {
       return with_message(error, fmt::format("{}: {}; nothing was written", name, error.message));
     });
   };
@@ -251,6 +280,41 @@ Exit run_export(ExportArguments& arguments) {
   return written ? *written : report_error(written.error());
 }
 
+// The types and names of the tensors of the output.
+Options tensor_options(ExportArguments& arguments) {
+  const auto take_dtype = [&arguments](const std::string& name) -> Result<void> {
+    const auto* const type = std::ranges::find(kTypes, name, &std::pair<const char*, views::FileTypes>::first);
+    if (type == kTypes.end())
+      return failure(Code::unsupported,
+                     fmt::format("unknown type {}; use float32, float16, bfloat16, q8_0 or auto", quoted(name)));
+    arguments.types = type->second;
+    arguments.naming.is_q8_0 = name == "q8_0";
+    return {};
+  };
+  const auto take_names = [&arguments](const std::string& name) -> Result<void> {
+    if (name != "gguf" && name != "hf")
+      return failure(Code::unsupported, fmt::format("unknown names {}; use gguf or hf", quoted(name)));
+    arguments.naming.names = name == "gguf" ? exporting::Names::gguf : exporting::Names::hub;
+    return {};
+  };
+  return {
+      {"dtype",
+       "TYPE",
+       "write every number as TYPE: float32, float16 or bfloat16; q8_0: a GGUF with quantised matrices (default: auto, "
+       "as stored)",
+       take_dtype,
+       0,
+       {"float32", "float16", "bfloat16", "q8_0", "auto"}},
+      {"names",
+       "NAMES",
+       "names of tensors: gguf, those of llama.cpp, or hf, those of transformers (default: gguf in a GGUF of a "
+       "repository "
+       "of the Hub, else as stored)",
+       take_names,
+       0,
+       {"gguf", "hf"}}};
+}
+
 Options export_options(ExportArguments& arguments) {
   const auto take_form = [&arguments](const std::string& name) -> Result<void> {
     arguments.form = exporting::form_named(name);
@@ -259,32 +323,24 @@ Options export_options(ExportArguments& arguments) {
                      fmt::format("unknown format {}; use {}", quoted(name), exporting::list_of_forms()));
     return {};
   };
-  const auto take_dtype = [&arguments](const std::string& name) -> Result<void> {
-    const auto* const type = std::ranges::find(kTypes, name, &std::pair<const char*, views::FileTypes>::first);
-    if (type == kTypes.end())
-      return failure(Code::unsupported, fmt::format("unknown type {}; use float32, float16 or bfloat16", quoted(name)));
-    arguments.types = type->second;
-    return {};
-  };
-  return {
+  Options options = {
       {"to", "FORMAT",
        "format of the output: safetensors, gguf, npz, tar (a file), npy, dir (a directory) (default: by the suffix of "
        "OUT)",
        take_form, 0, exporting::form_names()},
       list("tensors", "PATTERN", "write the tensors of this name or pattern; may be repeated (default: all)",
            arguments.patterns),
-      {"dtype",
-       "TYPE",
-       "write every number as TYPE: float32, float16 or bfloat16 (default: as stored)",
-       take_dtype,
-       0,
-       {"float32", "float16", "bfloat16"}},
-      size("shard-size",
-           "write a directory of safetensors files of at most SIZE, such as 5G, with their index (default: one file)",
-           arguments.shard_size, {"is not a size", [](uint64_t bytes) { return bytes > 0; }}),
+      size(
+          "shard-size",
+          "write a directory of files of at most SIZE, such as 5G: of safetensors with their index, or of a split GGUF "
+          "(default: one file)",
+          arguments.shard_size, {"is not a size", [](uint64_t bytes) { return bytes > 0; }}),
       flag("skip-unsupported", "leave out tensors that this format cannot hold (default: write nothing)",
            arguments.skip_unsupported),
       flag("force", "replace OUT if it is a file that exists", arguments.force)};
+  Options of_tensors = tensor_options(arguments);
+  options.insert(options.begin() + 2, of_tensors.begin(), of_tensors.end());
+  return options;
 }
 
 }  // namespace

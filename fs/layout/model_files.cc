@@ -76,6 +76,19 @@ struct Files {
   }
 };
 
+// The GGUF files of a repository of the Hub.
+constexpr std::array kHubFiles = {std::pair("model.gguf", mapping::GgufType::stored),
+                                  std::pair("model.q8_0.gguf", mapping::GgufType::q8_0)};
+
+// A GGUF as a repository of the Hub. Most architectures of llama.cpp are not in the table: that is worth no line.
+Result<void> add_hub_files(Files& files, const ModelPtr& model) {
+  if (!mapping::has_hub_names(*model)) return {};
+  const auto hub = mapping::as_hub(model);
+  if (!hub) return files.add_complete("hf/model.safetensors", tl::unexpected(hub.error()));
+  return files.add_complete("hf/model.safetensors",
+                            views::safetensors_files(*hub, {.types = FileTypes::stored_or_float32}, 0));
+}
+
 Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std::string& source,
                                                 const ModelFileOptions& options) {
   const auto files = std::make_shared<Files>(Files{.tensors = model->tensors.size()});
@@ -90,8 +103,14 @@ Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std
       TRY_VOID(files->add_complete("model.float32.safetensors",
                                    views::safetensors_files(model, {.types = FileTypes::float32}, 0)));
   }
-  if (!model->tensors.empty() || model->gguf_keys != nullptr)
+  if (mapping::is_of_transformers(*model)) {
+    const std::string name = mapping::repository_name(*model, source);
+    for (const auto& [file, type] : kHubFiles)
+      TRY_VOID(files->add_complete(file, one_file(views::hub_gguf_file(model, name, type))));
+  } else if (!model->tensors.empty() || model->gguf_keys != nullptr) {
     TRY_VOID(files->add_complete("model.gguf", one_file(views::gguf_file(model, whole))));
+  }
+  if (model->gguf_keys != nullptr) TRY_VOID(add_hub_files(*files, model));
   if (!model->tensors.empty())
     TRY_VOID(files->add_complete(
         "model.npz", one_file(views::npz_file(model, whole, fmt::format("{}: model.npz", source), options.checksums))));
@@ -105,8 +124,8 @@ constexpr size_t kMinKeptTensors = 1000;
 
 // The path of a file of a tree. Those that most models have are not copied.
 std::string_view path_in(TreeBuilder& builder, const std::string& path) {
-  static constexpr std::array<std::string_view, 5> kPaths = {"model.safetensors", "model.float32.safetensors",
-                                                             "model.gguf", "model.npz", "warnings.txt"};
+  static constexpr std::array<std::string_view, 6> kPaths = {
+      "model.safetensors", "model.float32.safetensors", "model.gguf", "model.q8_0.gguf", "model.npz", "warnings.txt"};
   const auto* const same = std::find(kPaths.begin(), kPaths.end(), path);
   return same == kPaths.end() ? builder.keep(path) : *same;
 }

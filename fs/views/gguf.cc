@@ -25,7 +25,16 @@ constexpr size_t kMaxGgmlDimensions = 4;               // GGML_MAX_DIMS
 constexpr size_t kMaxGgufKey = 65'535;                 // bytes, by the specification
 
 // gguf_type (gguf.h) of the values that are made here.
-enum class GgufValue : uint32_t { uint32 = 4, boolean = 7, string = 8, uint64 = 10, int64 = 11, float64 = 12 };
+enum class GgufValue : uint32_t {
+  uint16 = 2,
+  uint32 = 4,
+  int32 = 5,
+  boolean = 7,
+  string = 8,
+  uint64 = 10,
+  int64 = 11,
+  float64 = 12
+};
 
 // Appends numbers in one byte order.
 class GgufWriter {
@@ -257,9 +266,84 @@ std::string tensor_entry(const FileLayout& layout, size_t position, std::endian 
   return out.take();
 }
 
+// A file of the placed tensors of the layout.
+Result<SourcePtr> file_of(const FileLayoutPtr& layout, const GgufMetadata& metadata, const GgmlTypes& ggml_types) {
+  GgufWriter head(metadata.order);
+  head.bytes("GGUF");
+  head.number(uint32_t{3});
+  head.number(uint64_t{layout->tensors.size()});
+  head.number(metadata.count);
+  std::vector<SourcePtr> parts = {in_memory(head.take())};
+  parts.insert(parts.end(), metadata.bytes.begin(), metadata.bytes.end());
+  const auto append = [layout, order = metadata.order, ggml_types](std::string& out, size_t position) -> Result<void> {
+    out += tensor_entry(*layout, position, order, ggml_types);
+    return {};
+  };
+  parts.push_back(TRY(records(layout->tensors.size(), append, layout->budget)));
+  uint64_t size = 0;
+  for (const SourcePtr& part : parts) size += part->size();
+  if (!layout->tensors.empty()) {
+    parts.push_back(in_memory(std::string(static_cast<size_t>(aligned(size, metadata.alignment) - size), '\0')));
+    parts.push_back(sequence(layout));
+  }
+  return concat(std::move(parts));
+}
+
+// The keys of a split file (gguf-py, Keys.Split).
+SourcePtr split_keys(size_t number, size_t count, size_t tensors, std::endian order) {
+  GgufWriter out(order);
+  out.key("split.no", GgufValue::uint16);
+  out.number(static_cast<uint16_t>(number));
+  out.key("split.count", GgufValue::uint16);
+  out.number(static_cast<uint16_t>(count));
+  out.key("split.tensors.count", GgufValue::int32);
+  out.number(static_cast<int32_t>(tensors));
+  return in_memory(out.take());
+}
+
+// The tensors in files of at most `shard_size` bytes, as gguf-py splits them.
+std::vector<std::vector<uint32_t>> split_tensors(const FileLayout& layout, uint64_t shard_size) {
+  std::vector<std::vector<uint32_t>> shards(1);
+  uint64_t size = 0;
+  for (const uint32_t tensor : layout.tensors) {
+    const uint64_t bytes = size_in_file(layout.types, layout.model->tensors[tensor]);
+    if (!shards.back().empty() && size + bytes > shard_size) {
+      shards.emplace_back();
+      size = 0;
+    }
+    shards.back().push_back(tensor);
+    size += bytes;
+  }
+  return shards;
+}
+
+// Appends the files of a split model. The first one has the metadata.
+Result<void> add_split(std::vector<ModelFile>& files, const FileLayout& whole, const GgufMetadata& metadata,
+                       const GgmlTypes& ggml_types, uint64_t shard_size) {
+  constexpr size_t kMaxFiles = 65'535;  // split.count has 16 bits
+  constexpr uint64_t kKeys = 3;
+  constexpr uint64_t kFileMemory = 2048;
+  const auto shards = split_tensors(whole, shard_size);
+  if (shards.size() > kMaxFiles)
+    return failure(Code::unsupported, fmt::format("more than {} files of {}", kMaxFiles, human_size(shard_size)));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const auto shard = std::make_shared<FileLayout>(whole.model, whole.types);
+    TRY_VOID(shard->charges.charge(Cost::kept, kFileMemory + shards[i].size() * sizeof(uint64_t) * 2));
+    shard->tensors = shards[i];
+    Warnings none;  // the whole file, which is larger, has the same tensors
+    place_aligned(*shard, metadata.alignment, none);
+    GgufMetadata own = i == 0 ? metadata : GgufMetadata{{}, 0, metadata.order, metadata.alignment};
+    own.bytes.push_back(split_keys(i, shards.size(), whole.tensors.size(), metadata.order));
+    own.count += kKeys;
+    SourcePtr file = TRY(file_of(shard, own, ggml_types));
+    files.push_back({fmt::format("model-{:05}-of-{:05}.gguf", i + 1, shards.size()), std::move(file), {}});
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
+Result<std::vector<ModelFile>> gguf_files(const ModelPtr& model, const Selection& selection, uint64_t shard_size) {
   const std::endian order = order_of(*model);
   const GgmlTypes ggml_types(*model, selection.types, order);
   const auto has_type = [ggml_types](const TensorView& tensor) { return ggml_types.stored(tensor).has_value(); };
@@ -271,25 +355,23 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
   place_aligned(*layout, metadata.alignment, left_out);
   if (layout->tensors.empty() && !model->tensors.empty()) return failure(no_tensors("GGUF", left_out));
 
-  GgufWriter head(order);
-  head.bytes("GGUF");
-  head.number(uint32_t{3});
-  head.number(uint64_t{layout->tensors.size()});
-  head.number(metadata.count);
-  std::vector<SourcePtr> parts = {in_memory(head.take())};
-  parts.insert(parts.end(), metadata.bytes.begin(), metadata.bytes.end());
-  const auto append = [layout, order, ggml_types](std::string& out, size_t position) -> Result<void> {
-    out += tensor_entry(*layout, position, order, ggml_types);
-    return {};
-  };
-  parts.push_back(TRY(records(layout->tensors.size(), append, layout->budget)));
-  uint64_t size = 0;
-  for (const SourcePtr& part : parts) size += part->size();
-  if (!layout->tensors.empty()) {
-    parts.push_back(in_memory(std::string(static_cast<size_t>(aligned(size, metadata.alignment) - size), '\0')));
-    parts.push_back(sequence(layout));
-  }
-  return ModelFile{"model.gguf", concat(std::move(parts)), std::move(left_out), keys_not_in_gguf(*model)};
+  SourcePtr file = TRY(file_of(layout, metadata, ggml_types));
+  std::vector<ModelFile> files;
+  files.push_back({"model.gguf", std::move(file), std::move(left_out), keys_not_in_gguf(*model)});
+  if (shard_size > 0 && layout->size() > shard_size)
+    TRY_VOID(add_split(files, *layout, metadata, ggml_types, shard_size));
+  return files;
+}
+
+Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
+  return std::move(TRY(gguf_files(model, selection, 0)).front());
+}
+
+Result<ModelFile> hub_gguf_file(const ModelPtr& model, const std::string& name, mapping::GgufType type) {
+  const ModelPtr mapped = TRY(mapping::as_gguf(model, name, type));
+  ModelFile file = TRY(gguf_file(mapped, {}));
+  if (file.left_out.size() > 0) return failure(Code::unsupported, file.left_out.lines().front());
+  return file;
 }
 
 }  // namespace weightfs::views

@@ -9,6 +9,7 @@
 
 #include "base/source.h"
 #include "formats/common/warnings.h"
+#include "formats/mapping/mapping.h"
 #include "formats/model.h"
 #include "fs/views/converted.h"
 #include "fs/views/left_out_keys.h"
@@ -50,8 +51,16 @@ struct ModelFile {
 Result<std::vector<ModelFile>> safetensors_files(const ModelPtr& model, const Selection& selection,
                                                  uint64_t shard_size);
 
-/// model.gguf, version 3.
+/// model.gguf, version 3. After it, if the tensors have more than `shard_size` bytes and that is not 0, the same
+/// tensors again as model-0000N-of-0000M.gguf, the split form of llama.cpp.
+Result<std::vector<ModelFile>> gguf_files(const ModelPtr& model, const Selection& selection, uint64_t shard_size);
+
+/// model.gguf alone.
 Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection);
+
+/// model.gguf of a repository of the Hub (mapping::is_of_transformers), which llama.cpp loads. `name` is that of the
+/// repository. Fails as mapping::as_gguf() does.
+Result<ModelFile> hub_gguf_file(const ModelPtr& model, const std::string& name, mapping::GgufType type);
 
 /// model.npz: the .npy file of each tensor in a stored zip. Its checksums are computed by the first read that needs
 /// one.

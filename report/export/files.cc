@@ -197,9 +197,9 @@ class TreeFiles {
 Result<std::vector<views::ModelFile>> files_of_view(const ModelPtr& model, const Request& request) {
   const views::Selection selection{request.tensors, request.types, request.overflows};
   if (request.form == Form::safetensors) return views::safetensors_files(model, selection, request.shard_size);
+  if (request.form == Form::gguf) return views::gguf_files(model, selection, request.shard_size);
   std::vector<views::ModelFile> files;
-  files.push_back(request.form == Form::gguf ? TRY(views::gguf_file(model, selection))
-                                             : TRY(views::npz_file(model, selection)));
+  files.push_back(TRY(views::npz_file(model, selection)));
   return files;
 }
 

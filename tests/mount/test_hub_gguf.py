@@ -1,0 +1,203 @@
+"""A repository of the Hub as a GGUF, byte for byte as llama.cpp's converter writes it, and the reverse."""
+import hashlib
+import json
+import os
+import subprocess
+import unittest
+
+from mounting import WEIGHTFS, TestCase, run
+
+import tiny_repositories
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "hub_gguf.json")
+VIEWS = {"auto": "model.gguf", "q8_0": "model.q8_0.gguf"}
+
+
+def converted():
+    """What the converter writes (llama.cpp v0.5.0): by "NAME TYPE"."""
+    with open(GOLDEN, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def tensors(content):
+    """The tensors of a safetensors file: type, shape and bytes by name."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header.pop("__metadata__", None)
+    return {name: (entry["dtype"], entry["shape"], content[end + entry["data_offsets"][0]:end + entry["data_offsets"][1]])
+            for name, entry in header.items()}
+
+
+class HubTestCase(TestCase):
+    def repository(self, name):
+        return tiny_repositories.write(self.path("."), name)
+
+    def bytes_of(self, *argv):
+        done = subprocess.run([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), argv)
+        return done.stdout
+
+
+class AsGguf(HubTestCase):
+    def test_every_repository_in_every_type_equals_the_converter(self):
+        folders, expected = {}, converted()
+        self.assertGreater(len(expected), 100)
+        for key, entry in expected.items():
+            if "deviates" in entry:
+                continue
+            name, dtype = key.split(" ")
+            if name not in folders:
+                folders[name] = self.repository(name)
+            with self.subTest(key):
+                content = self.bytes_of("export", "--to", "gguf", "--dtype", dtype, folders[name], "-")
+                found = {"size": len(content), "sha256": sha256(content),
+                         "header_sha256": sha256(content[:entry["data_offset"]])}
+                self.assertEqual(found, {member: entry[member] for member in found})
+
+    def test_views_are_the_exports(self):
+        folder = self.repository("Tiny-Llama3-200K-Instruct")
+        for dtype, view in VIEWS.items():
+            with self.subTest(view):
+                self.assertEqual(self.bytes_of("cat", folder, "views/" + view),
+                                 self.bytes_of("export", "--to", "gguf", "--dtype", dtype, folder, "-"))
+
+    def test_split_files_have_the_tensors_and_the_keys(self):
+        folder = self.repository("Tiny-Llama3-200K-Instruct")
+        whole, split = self.path("whole.gguf"), self.path("split")
+        self.assertEqual(run("export", folder, whole).returncode, 0)
+        self.assertEqual(run("export", "--to", "gguf", "--shard-size", "100K", folder, split).returncode, 0)
+        names = sorted(os.listdir(split))
+        self.assertEqual(names, [f"model-0000{i + 1}-of-0000{len(names)}.gguf" for i in range(len(names))])
+        self.assertGreater(len(names), 2)
+        done = run("diff", "--json", whole, os.path.join(split, names[0]))
+        found = json.loads(done.stdout)
+        self.assertEqual([found[member] for member in ("missing", "added", "renamed", "changed")], [[]] * 4)
+
+
+class Refused(HubTestCase):
+    """Never a file that loads and is wrong: no view, and no export."""
+
+    def edited(self, name, edit, file="config.json"):
+        folder = self.repository(name)
+        path = os.path.join(folder, file)
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+        edit(content)
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(content, stream)
+        return folder
+
+    def assert_refused(self, folder, reason):
+        done = run("export", "--to", "gguf", folder, self.path("out.gguf"))
+        self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
+        self.assertIn(reason, done.stderr)
+        self.assertFalse(os.path.exists(self.path("out.gguf")))
+        views = self.bytes_of("ls", folder + "", "views").decode()
+        self.assertNotIn("model.gguf", views)
+        self.assertIn(reason, self.bytes_of("cat", folder, "views/warnings.txt").decode())
+
+    def test_unknown_class(self):
+        self.assert_refused(self.edited("Qwen3-Tiny", lambda config: config.update(architectures=["FooForCausalLM"])),
+                            "FooForCausalLM")
+
+    def test_quantised_by_another_program(self):
+        self.assert_refused(self.edited("Qwen3-Tiny", lambda config: config.update(quantization_config={"quant_method": "awq"})),
+                            "the tensors are quantised by awq (quantization_config); GGUF has no such type")
+
+    def test_field_that_llama_cpp_needs(self):
+        self.assert_refused(self.edited("Tiny-Llama3-200K-Instruct", lambda config: config.pop("hidden_size")), "hidden_size")
+
+    def test_heads_that_do_not_divide_the_rows(self):
+        self.assert_refused(self.edited("Tiny-Llama3-200K-Instruct", lambda config: config.update(num_attention_heads=7)), "7")
+
+    def test_no_heads(self):
+        self.assert_refused(self.edited("Tiny-Llama3-200K-Instruct", lambda config: config.update(num_attention_heads=0)), "heads")
+
+    def test_missing_experts(self):
+        self.assert_refused(self.edited("Qwen3-Tiny-200K-A100K", lambda config: config.update(num_experts=64)),
+                            "of layer 0 are missing")
+
+    def test_some_tensors(self):
+        folder = self.repository("Qwen3-Tiny")
+        done = run("export", "--to", "gguf", "--tensors", "lm_head*", folder, self.path("out.gguf"))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("use --names hf", done.stderr)
+
+    def test_names_of_the_repository_on_demand(self):
+        folder, out = self.repository("Qwen3-Tiny"), self.path("out.gguf")
+        self.assertEqual(run("export", "--names", "hf", folder, out).returncode, 0)
+        self.assertIn("model.embed_tokens.weight", run("ls", out, "tensors").stdout)
+
+
+class AsHub(HubTestCase):
+    def test_tensors_of_a_gguf_are_those_of_the_repository(self):
+        for name in ("Tiny-Llama3-200K-Instruct", "Tiny-Mixtral-4x100K", "Qwen3-Tiny-200K-A100K", "gpt-oss-tiny", "gpt-oss-tiny-BF16",
+                     "DeepSeek-V2-Tiny-Lite", "GLM-4-tiny-0414", "Phi-3-tiny-128k-instruct", "granite-3.3-tiny-base",
+                     "gemma-4-tiny-A1B", "OLMo-2-tiny"):
+            with self.subTest(name):
+                folder, gguf = self.repository(name), self.path(name + ".gguf")
+                self.assertEqual(run("export", folder, gguf).returncode, 0)
+                again = tensors(self.bytes_of("cat", gguf, "views/hf/model.safetensors"))
+                stored = {}
+                for file in sorted(os.listdir(folder)):
+                    if file.endswith(".safetensors"):
+                        with open(os.path.join(folder, file), "rb") as stream:
+                            stored.update(tensors(stream.read()))
+                self.assertEqual(sorted(again), sorted(stored))
+                for tensor, content in stored.items():
+                    self.assertEqual(again[tensor], content, tensor)
+
+    def test_small_weights_of_norms_are_lost_in_the_sum(self):
+        folder, gguf = self.repository("gemma-3-150k-it"), self.path("gemma.gguf")
+        self.assertEqual(run("export", folder, gguf).returncode, 0)
+        done = run("diff", "--stat", "--json", "--names", "as-stored", folder, gguf)
+        self.assertEqual(done.returncode, 1)
+        again, stored = (self.bytes_of("cat", *argv) for argv in (
+            (gguf, "views/hf/model.safetensors"), (folder, "files/model.safetensors")))
+        before, after = tensors(stored), tensors(again)
+        self.assertEqual(sorted(before), sorted(after))
+        for name, (dtype, shape, content) in before.items():
+            self.assertEqual(after[name][:2], (dtype, shape), name)
+            if not name.endswith("norm.weight"):
+                self.assertEqual(after[name][2], content, name)
+
+
+class Diff(HubTestCase):
+    def test_quantised_file_is_compared_by_meaning(self):
+        folder, gguf = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf")
+        self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)
+        done = run("diff", "--stat", "--json", folder, gguf)
+        found = json.loads(done.stdout)
+        self.assertEqual((done.returncode, found["missing"], found["added"]), (1, [], []))
+        self.assertIn("tensors are compared by their names and values in a GGUF", done.stderr)
+        errors = {entry["name"]: entry["stat"]["relative_error"] for entry in found["changed"]}
+        self.assertLess(errors["blk.0.attn_q.weight"], 0.007)
+        self.assertGreater(errors["blk.0.attn_q.weight"], 0.004)
+        self.assertEqual(run("diff", "--min-snr", "40", gguf, folder).returncode, 0)
+
+    def test_names_as_stored(self):
+        folder, gguf = self.repository("Tiny-Llama3-200K-Instruct"), self.path("auto.gguf")
+        self.assertEqual(run("export", folder, gguf).returncode, 0)
+        found = json.loads(run("diff", "--json", "--names", "as-stored", folder, gguf).stdout)
+        self.assertGreater(len(found["missing"]), 10)
+
+    def test_every_architecture_is_equal_to_its_gguf(self):
+        for key, entry in converted().items():
+            name, dtype = key.split(" ")
+            if dtype != "f32" or name.startswith(("Qwen3.5", "qwen3.5")):
+                continue
+            with self.subTest(name):
+                folder, gguf = self.repository(name), self.path(name + ".gguf")
+                if run("export", "--dtype", "f32", folder, gguf).returncode != 0:
+                    continue  # the tokenizer is refused
+                found = json.loads(run("diff", "--stat", "--json", folder, gguf).stdout)
+                self.assertEqual((found["missing"], found["added"]), ([], []))
+                self.assertEqual([entry for entry in found["changed"] if entry["stat"]["relative_error"] != 0], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
