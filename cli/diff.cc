@@ -1,4 +1,6 @@
 // weightfs diff: compares two models.
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <exception>
 
@@ -33,6 +35,7 @@ struct DiffArguments {
   std::string b;
   bool stat = false;
   compare::DeviationLimits limits;
+  compare::NameMatching names = compare::NameMatching::mapped;
   bool json = false;
 };
 
@@ -64,9 +67,15 @@ Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArg
   ProgressBar bar;
   const auto report = [&](const char* what, uint64_t done, uint64_t total) { bar.show(done, total, what); };
   const compare::CompareOptions options{
-      .deviation = has_deviation, .threads = processors(kMaxDiffThreads), .report = report};
+      .deviation = has_deviation, .names = arguments.names, .threads = processors(kMaxDiffThreads), .report = report};
   const ContentsComparison found = TRY(compare::compare_contents(a, b, options));
   bar.clear();
+  for (const ModelComparison& models : found.models)
+    if (models.mapped)
+      log_to_stderr(compare::mapped_names_sentence(
+          *models.mapped,
+          join_path(printable_source(models.mapped->side == compare::Side::a ? arguments.a : arguments.b),
+                    models.path)));
   if (arguments.json) {
     JsonPrinter printer(JsonPrinter::Form::indented,
                         [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); });
@@ -110,6 +119,12 @@ Exit run_diff(DiffArguments& arguments) {
 
 Command diff_command() {
   const auto given = std::make_shared<DiffArguments>();
+  const auto take_names = [given](const std::string& name) -> Result<void> {
+    if (name != "mapped" && name != "as-stored")
+      return failure(Code::unsupported, fmt::format("unknown names {}; use mapped or as-stored", quoted(name)));
+    given->names = name == "mapped" ? compare::NameMatching::mapped : compare::NameMatching::as_stored;
+    return {};
+  };
   Command command = {
       "diff",
       "compare two models: metadata, tensors, and the models and files in them",
@@ -125,6 +140,13 @@ Command diff_command() {
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
            parsed("min-snr", "DB", "lowest SNR of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
+           {"names",
+            "NAMES",
+            "mapped: compare a repository of the Hub with a GGUF by the names and values that the GGUF has; as-stored "
+            "(default: mapped)",
+            take_names,
+            0,
+            {"mapped", "as-stored"}},
            flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};

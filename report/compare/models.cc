@@ -66,7 +66,10 @@ class ContentsComparer {
   }
 
   Result<void> compare_models(const std::string& path, const ModelPtr& a, const ModelPtr& b) {
-    ModelComparison found{path, a, b, compare_metadata(*a, *b), TRY(compare_tensors(*a, *b, options_))};
+    ModelComparison found{path, a, b, {}, compare_metadata(*a, *b), {}};
+    if (options_.names == NameMatching::mapped) found.mapped = mapped_names(a, b);
+    if (found.mapped) (found.mapped->side == Side::a ? found.a : found.b) = found.mapped->model;
+    found.tensors = TRY(compare_tensors(*found.a, *found.b, options_));
     out_.equal_tensors += found.tensors.equal;
     if (found.is_different()) ++different_models_;
     // Incomplete models are kept, too: the command reports what they lack.

@@ -15,8 +15,9 @@ namespace weightfs::compare {
 /// Two models of the same path, with a difference or an error.
 struct ModelComparison {
   std::string path;  ///< of a nested model, or of one in a directory; "" for the source
-  ModelPtr a;
-  ModelPtr b;
+  ModelPtr a;        ///< the tensors of a repository as a GGUF has them, if names are mapped
+  ModelPtr b;        ///< the same
+  std::optional<MappedNames> mapped;
   MetadataComparison metadata;
   TensorComparison tensors;
 

@@ -10,6 +10,7 @@
 #include "formats/model.h"
 #include "numbers/deviation.h"
 #include "report/compare/bytes.h"
+#include "report/compare/names.h"
 
 namespace weightfs::compare {
 
@@ -50,6 +51,7 @@ using ReportProgress = std::function<void(const char* what, uint64_t done, uint6
 
 struct CompareOptions {
   bool deviation = false;  ///< compute the deviation of tensors with the same shape that differ
+  NameMatching names = NameMatching::mapped;
   size_t threads = 1;
   ReportProgress report = [](const char*, uint64_t, uint64_t) {};
 };

@@ -303,6 +303,10 @@ void print_differences(const ContentsComparison& found, bool has_deviation) {
 
 void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out) {
   out.member("equal", !found.is_different() && !found.is_incomplete());
+  for (const ModelComparison& models : found.models)
+    if (models.mapped && models.path.empty())
+      out.member("mapped_names",
+                 map_of({{"source", side_text(models.mapped->side)}, {"unmapped", models.mapped->unmapped}}));
   write_list(
       found, "metadata", out, [](const ModelComparison& of) { return std::span(of.metadata.changes); }, field_value);
   write_tensors(found, out);

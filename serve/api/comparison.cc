@@ -25,7 +25,7 @@ Map indices_of(const compare::ContentsComparison& found, const Model& a) {
     out.append(std::string(a.tensors.name(pair.a)), List{pair.a, pair.b});
   };
   for (const compare::ModelComparison& models : found.models) {
-    if (!models.path.empty()) continue;
+    if (!models.path.empty() || models.mapped) continue;
     for (const compare::ChangedTensor& changed : models.tensors.changed) add(changed.pair);
     std::ranges::for_each(models.tensors.renamed, add);
   }
