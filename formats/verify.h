@@ -27,10 +27,6 @@ struct Verification {
   uint64_t more = 0;                ///< lines omitted from these three, each of which has at most kMaxLines
 
   static constexpr size_t kMaxLines = 10'000;
-
-  void add_wrong(std::string line);
-  void add_edited(std::string line);
-  void add_unreadable(Error error);
 };
 
 /// Reads every part that has a checksum (SHA-256 in a carton's MANIFEST, CRC-32 in a zip, MD5 in an MLC tensor cache,

@@ -4,9 +4,21 @@
 #include <iterator>
 #include <utility>
 
+#include "base/blobs.h"
 #include "base/files/leaf.h"
+#include "formats/archive/zip.h"
 
 namespace weightfs {
+namespace {
+
+// Whether reading all of a file compares its checksums: it is a compressed member, or a blob of a store.
+Result<bool> is_compared_by_reading(const Source& source) {
+  if (source.verification() != VerifiedBy::unknown) return true;
+  const auto range = TRY(archive::stored_range_of(source));
+  return range && range->method != archive::kStored;
+}
+
+}  // namespace
 
 void ReadBytes::Ranges::add(uint64_t begin, uint64_t end) {
   auto next = ends.upper_bound(begin);
@@ -48,6 +60,25 @@ bool ReadBytes::has_any_of(const Source& source, uint64_t offset, uint64_t lengt
   if (read == ranges_.end()) return false;
   const auto behind = read->second.ends.lower_bound(place->offset + place->length);
   return behind != read->second.ends.begin() && std::prev(behind)->second > place->offset;
+}
+
+bool is_read(const Later<SourcePtr>& file, bool is_structure, const ReadBytes* read) {
+  const auto source = file.peek();
+  if (!source) return false;  // nothing was read of it
+  const Source& bytes = **source;
+  if (read == nullptr || is_structure ? !is_ready(bytes) : !read->has_any_of(bytes, 0, bytes.size())) return false;
+  const auto is_compared = is_compared_by_reading(bytes);
+  return !is_compared || !*is_compared;
+}
+
+bool is_most_read(const Later<SourcePtr>& file, const ReadBytes* read) {
+  const auto source = file.peek();
+  if (!source) return false;
+  const uint64_t size = (*source)->size();
+  if (read != nullptr && size <= kMaxVerifiedFirst) return read->has_any_of(**source, 0, size);
+  if (read != nullptr) return read->has_most_of(**source);
+  const auto place = (*source)->place(0, Opens::nothing);
+  return place && place->leaf != nullptr;
 }
 
 }  // namespace weightfs

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "base/later.h"
 #include "base/source.h"
 
 namespace weightfs {
@@ -30,5 +31,12 @@ class ReadBytes {
   };
   std::map<const Leaf*, Ranges> ranges_;
 };
+
+/// Whether bytes of a file were read whose checksums the read itself did not compare; the files with the names and
+/// types of all tensors are read always. `read` is null if other bytes may have been read, too.
+bool is_read(const Later<SourcePtr>& file, bool is_structure, const ReadBytes* read);
+
+/// Whether a read waits for the digest of a file: not for that of a large one of which it needs few bytes.
+bool is_most_read(const Later<SourcePtr>& file, const ReadBytes* read);
 
 }  // namespace weightfs

@@ -6,13 +6,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
-#include "base/blobs.h"
-#include "base/files/leaf.h"
 #include "base/text.h"
 #include "formats/archive/symlink.h"
-#include "formats/archive/zip.h"
 #include "formats/directory/weight_files.h"
 #include "formats/one_model.h"
 
@@ -27,34 +25,6 @@ struct WasRead {
   // Null if other bytes may have been read, too.
   const ReadBytes* only_known() const { return others == Others::none ? &known : nullptr; }
 };
-
-// Whether reading all of a file compares its checksums: it is a compressed member, or a blob of a store.
-Result<bool> is_compared_by_reading(const Source& source) {
-  if (source.verification() != VerifiedBy::unknown) return true;
-  const auto range = TRY(archive::stored_range_of(source));
-  return range && range->method != archive::kStored;
-}
-
-// What the names and types of all tensors are in was read, too.
-bool is_read(const Later<SourcePtr>& file, bool is_structure, const ReadBytes* read) {
-  const auto source = file.peek();
-  if (!source) return false;  // nothing was read of it
-  const Source& bytes = **source;
-  if (read == nullptr || is_structure ? !is_ready(bytes) : !read->has_any_of(bytes, 0, bytes.size())) return false;
-  const auto is_compared = is_compared_by_reading(bytes);
-  return !is_compared || !*is_compared;
-}
-
-// A reader of a few bytes of a large file does not wait for its digest.
-bool is_most_read(const Later<SourcePtr>& file, const ReadBytes* read) {
-  const auto source = file.peek();
-  if (!source) return false;
-  const uint64_t size = (*source)->size();
-  if (read != nullptr && size <= kMaxVerifiedFirst) return read->has_any_of(**source, 0, size);
-  if (read != nullptr) return read->has_most_of(**source);
-  const auto place = (*source)->place(0, Opens::nothing);
-  return place && place->leaf != nullptr;
-}
 
 // Whether a read compares it. A layer, and what reads of tensors compare, are compared anyway.
 bool is_for_reads(const FileCheck& check) {
@@ -139,8 +109,8 @@ class Verifier {
     const bool is_first = reported_.insert(check.subject).second;
     auto compared = compare(check.subject, check.bytes, expected);
     if (compared && !compared->empty() && may_differ(check))
-      return out_.add_edited(
-          fmt::format("{}: modified after the download, and differs from it", quoted(check.subject)));
+      return add(out_.edited,
+                 fmt::format("{}: modified after the download, and differs from it", quoted(check.subject)));
     if (compared && !compared->empty() && !check.stated_in.empty())
       *compared +=
           fmt::format(" by {}{}", check.stated_in, check.is_modified ? "; the file was modified after that" : "");
@@ -165,14 +135,14 @@ class Verifier {
       const TensorView& tensor = model_.tensors[i];
       const std::string name = fmt::format("tensor {}", quoted(tensor.name));
       if (const auto read = reader_.read(name, tensor.source, [](std::span<const std::byte>) {}); !read)
-        out_.add_unreadable({read.error().code, fmt::format("{}: {}", name, read.error().message)});
+        add(out_.unreadable, {read.error().code, fmt::format("{}: {}", name, read.error().message)});
       else
         ++out_.tensors;
     }
   }
 
   void run(const FileCheck& check, const Unlisted& /*file*/) {
-    out_.add_wrong(fmt::format("{}: not in the container's list of its files", quoted(check.subject)));
+    add(out_.wrong, fmt::format("{}: not in the container's list of its files", quoted(check.subject)));
   }
 
   // People edit a config.json that they have downloaded, but no weights.
@@ -183,15 +153,23 @@ class Verifier {
     return std::ranges::find(*weights_, check.subject) == weights_->end();
   }
 
+  template <class Line>
+  void add(std::vector<Line>& lines, std::type_identity_t<Line> line) {
+    if (lines.size() == Verification::kMaxLines)
+      ++out_.more;
+    else
+      lines.push_back(std::move(line));
+  }
+
   // Reports what was found. Whether it matches.
   bool take(const std::string& path, const Result<std::string>& compared) {
     const std::string name = quoted(path);
     if (!compared) {
       const Error& error = compared.error();  // those of members include their names
-      out_.add_unreadable(
+      add(out_.unreadable,
           error.message.starts_with(name) ? error : Error{error.code, fmt::format("{}: {}", name, error.message)});
     } else if (!compared->empty()) {
-      out_.add_wrong(fmt::format("{}: {}", name, *compared));
+      add(out_.wrong, fmt::format("{}: {}", name, *compared));
     }
     return compared && compared->empty();
   }
@@ -210,10 +188,10 @@ class Verifier {
                                    ? fmt::format("tensor {}", quoted(model_.tensors.name(range.tensor)))
                                    : fmt::format("{}: the block at {}", quoted(check.subject), range.offset);
       if (out_.wrong.size() < Verification::kMaxLines) ++out_.wrong_ranges;
-      out_.add_wrong(fmt::format("{}: CRC-32C is {}, should be {}", what, Crc32{found}.hex(), Crc32{stored}.hex()));
+      add(out_.wrong, fmt::format("{}: CRC-32C is {}, should be {}", what, Crc32{found}.hex(), Crc32{stored}.hex()));
     };
     if (const auto done = each_range_sum(file, ranges, on_bytes, on_sum); !done)
-      out_.add_unreadable(
+      add(out_.unreadable,
           with_message(done.error(), fmt::format("{}: {}", quoted(check.subject), done.error().message)));
   }
 
@@ -244,27 +222,6 @@ class Verifier {
 };
 
 }  // namespace
-
-void Verification::add_wrong(std::string line) {
-  if (wrong.size() == kMaxLines)
-    ++more;
-  else
-    wrong.push_back(std::move(line));
-}
-
-void Verification::add_edited(std::string line) {
-  if (edited.size() == kMaxLines)
-    ++more;
-  else
-    edited.push_back(std::move(line));
-}
-
-void Verification::add_unreadable(Error error) {
-  if (unreadable.size() == kMaxLines)
-    ++more;
-  else
-    unreadable.push_back(std::move(error));
-}
 
 Verification verify(const Model& model, const std::function<void(const Progress&)>& report) {
   return Verifier(model, report, nullptr).run();
