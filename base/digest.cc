@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/text.h"
 
 namespace weightfs {
 namespace {
@@ -26,14 +27,6 @@ std::string to_hex(const Bytes& bytes) {
     out += kHex[std::to_integer<unsigned>(b) & 15];
   }
   return out;
-}
-
-// The value of a hex digit; negative for any other character.
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 template <class Sum>

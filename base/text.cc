@@ -40,6 +40,30 @@ size_t utf8_sequence(std::string_view text) {
   return row->length;
 }
 
+void append_utf8(std::string& out, uint32_t point) {
+  const auto add = [&](uint32_t byte) { out += static_cast<char>(byte); };
+  const auto add_rest = [&](int shift) { add(0x80 | (point >> shift & 0x3F)); };
+  if (point < 0x80) return add(point);
+  if (point < 0x800) {
+    add(0xC0 | point >> 6);
+  } else if (point < 0x10000) {
+    add(0xE0 | point >> 12);
+    add_rest(6);
+  } else {
+    add(0xF0 | point >> 18);
+    add_rest(12);
+    add_rest(6);
+  }
+  add_rest(0);
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 bool is_control(std::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   // U+0080 to U+009F steer terminals as ESC does.
@@ -197,6 +221,12 @@ bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos && name.find('\0') == name.npos;
 }
 
+std::string_view cut_component(std::string_view& rest) {
+  const std::string_view component = rest.substr(0, rest.find('/'));
+  rest.remove_prefix(std::min(component.size() + 1, rest.size()));
+  return component;
+}
+
 bool is_plain_path(std::string_view path) {
   bool is_plain = true;
   for_each_component(path, [&](std::string_view component) { is_plain = is_plain && is_file_name(component); });
@@ -241,6 +271,12 @@ std::string human_size(uint64_t count) {
   std::array<char, 32> out{};
   std::snprintf(out.data(), out.size(), "%.1f %s", size, kUnits.at(unit));
   return out.data();
+}
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, 1, ',');
+  return text;
 }
 
 }  // namespace weightfs

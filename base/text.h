@@ -33,6 +33,12 @@ bool is_utf8(std::string_view text);
 /// The length (1 to 4) of the well-formed UTF-8 sequence at the beginning of `text`; 0 if there is none.
 size_t utf8_sequence(std::string_view text);
 
+/// Appends the character with this number, which is at most U+10FFFF; that of a surrogate is not valid UTF-8.
+void append_utf8(std::string& out, uint32_t point);
+
+/// The value of a hex digit; negative for any other character.
+int hex_digit(char c);
+
 /// Whether `text`, which is not empty, starts with a control character: U+0000 to U+001F, U+007F to U+009F.
 bool is_control(std::string_view text);
 
@@ -67,6 +73,9 @@ void for_each_component(std::string_view path, const Take& take) {
   }
 }
 
+/// Removes and returns the text before the next `/`, and removes that.
+std::string_view cut_component(std::string_view& rest);
+
 /// Whether all components of `path` are file names. False for the empty path.
 bool is_plain_path(std::string_view path);
 
@@ -96,5 +105,8 @@ std::string environment(std::initializer_list<const char*> names);
 
 /// `count` bytes in readable form: "1.2 GiB", "512 B".
 std::string human_size(uint64_t count);
+
+/// `number` with commas between groups of three digits: "4,920,739,232".
+std::string grouped(uint64_t number);
 
 }  // namespace weightfs

@@ -8,13 +8,6 @@
 
 namespace weightfs {
 
-/// `number` with commas between groups of three digits: "4,920,739,232".
-inline std::string grouped(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, 1, ',');
-  return text;
-}
-
 /// `count` bytes, exact up to 1 MiB: "20,000 bytes", "2.1 GiB".
 inline std::string exact_size(uint64_t count) {
   constexpr uint64_t kExact = 1 << 20;

@@ -31,13 +31,6 @@ bool is_one_error_away(std::string_view a, std::string_view b) {
          a.substr(same + 2) == b.substr(same + 2);
 }
 
-// Removes and returns the text before the next `/`, and removes that.
-std::string_view cut_component(std::string_view& rest) {
-  const std::string_view component = rest.substr(0, rest.find('/'));
-  rest.remove_prefix(std::min(component.size() + 1, rest.size()));
-  return component;
-}
-
 bool is_hub_host(std::string_view host) {
   return host == "huggingface.co" || host == "www.huggingface.co" || host == "hf.co";
 }

@@ -93,31 +93,8 @@ size_t literal_run(std::string_view bytes) {
   return run;
 }
 
-int hex_digit(int c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 bool is_high_surrogate(uint32_t unit) { return unit >= 0xD800 && unit < 0xDC00; }
 bool is_low_surrogate(uint32_t unit) { return unit >= 0xDC00 && unit < 0xE000; }
-
-void append_utf8(std::string& text, uint32_t point) {
-  const auto add = [&](uint32_t byte) { text += static_cast<char>(byte); };
-  if (point < 0x80) return add(point);
-  if (point < 0x800) {
-    add(0xC0 | point >> 6);
-  } else if (point < 0x10000) {
-    add(0xE0 | point >> 12);
-    add(0x80 | (point >> 6 & 0x3F));
-  } else {
-    add(0xF0 | point >> 18);
-    add(0x80 | (point >> 12 & 0x3F));
-    add(0x80 | (point >> 6 & 0x3F));
-  }
-  add(0x80 | (point & 0x3F));
-}
 
 // The permitted second bytes of a character and its length in UTF-8, by its first byte (RFC 3629); length 0 if it
 // cannot be a first byte of a longer character.
@@ -298,7 +275,7 @@ class JsonParser {
     if (!take('u')) return std::nullopt;
     uint32_t unit = 0;
     for (int i = 0; i < 4; ++i) {
-      const int digit = hex_digit(in_.peek());
+      const int digit = hex_digit(static_cast<char>(in_.peek()));
       if (digit < 0) return std::nullopt;
       unit = unit << 4 | static_cast<uint32_t>(digit);
       in_.consume();

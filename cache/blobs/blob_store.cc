@@ -35,17 +35,6 @@ using Phase = InFlightBlob::Phase;
 // Reads within this many first bytes do not materialize the blob: they only detect its format.
 constexpr uint64_t kHeadSize = 32 * 1024;
 
-// Reads until `out` is full or the stream ends; returns the number of bytes.
-Result<size_t> read_up_to(Stream& stream, std::span<std::byte> out) {
-  size_t done = 0;
-  while (done < out.size()) {
-    const size_t got = TRY(stream.next(out.subspan(done)));
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
-}
-
 // The depth of the blob that the calling thread decodes.
 thread_local int decoded_depth = std::numeric_limits<int>::max();
 
@@ -147,7 +136,7 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
   Result<void> read_small(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> all(static_cast<size_t>(size_) + 1);
     const StreamPtr stream = TRY(with_verification(producer_).start());
-    TRY(read_up_to(*stream, all));
+    TRY(gather(*stream, all, all.size()));
     std::memcpy(out.data(), all.data() + offset, out.size());
     return {};
   }
@@ -177,7 +166,7 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
   Result<void> read_head(uint64_t offset, std::span<std::byte> out) const {
     std::vector<std::byte> head(static_cast<size_t>(offset) + out.size());
     const StreamPtr stream = TRY(producer_.start());
-    if (const size_t got = TRY(read_up_to(*stream, head)); got < head.size())
+    if (const size_t got = TRY(gather(*stream, head, head.size())); got < head.size())
       return failure(Code::corrupt, fmt::format("{}: ends at byte {} of {}", producer_.name, got, size_));
     std::memcpy(out.data(), head.data() + offset, out.size());
     return {};
@@ -349,7 +338,7 @@ class CachingBlobStore final : public BlobStore {
   Result<SourcePtr> materialize_small(const BlobProducer& producer) {
     std::vector<std::byte> all(kSmallBlob + 1);
     const StreamPtr stream = TRY(producer.start());
-    const auto bytes = std::span<const std::byte>(all).first(TRY(read_up_to(*stream, all)));
+    const auto bytes = std::span<const std::byte>(all).first(TRY(gather(*stream, all, all.size())));
     if (bytes.size() > kSmallBlob) return SourcePtr();
     DigestVerifier verifier(producer);
     TRY_VOID(verifier.add(bytes));

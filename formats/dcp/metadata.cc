@@ -43,13 +43,7 @@ bool is_class(const Pickle& pickle, Index value, std::string_view name) {
 // The value of an attribute of an object; kNoValue if there is none. Of equal ones the last counts.
 Index attribute(const Pickle& pickle, Index object, std::string_view name) {
   if (pickle.kind(object) != Kind::call) return kNoValue;
-  const Index state = pickle.call(object).state;
-  if (state == kNoValue || pickle.kind(state) != Kind::dict) return kNoValue;
-  const std::vector<Index> items = pickle.items(state, 2 * kMaxAttributes);
-  Index found = kNoValue;
-  for (size_t i = 0; i + 1 < items.size(); i += 2)
-    if (pickle.kind(items[i]) == Kind::text && pickle.text(items[i]) == name) found = items[i + 1];
-  return found;
+  return pickle.value_of(pickle.call(object).state, name, 2 * kMaxAttributes);
 }
 
 // A text that the pickle keeps; nothing if it is too long, or another value.

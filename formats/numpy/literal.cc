@@ -18,22 +18,6 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9') || (c & 0x80) != 0;
 }
 
-void append_utf8(std::string& out, uint32_t point) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (point >> shift & 0x3F)); };
-  if (point < 0x80) {
-    out += static_cast<char>(point);
-  } else if (point < 0x800) {
-    out += static_cast<char>(0xC0 | point >> 6);
-    tail(0);
-  } else if (point < 0x10000) {
-    out += static_cast<char>(0xE0 | point >> 12);
-    tail(6), tail(0);
-  } else {
-    out += static_cast<char>(0xF0 | point >> 18);
-    tail(12), tail(6), tail(0);
-  }
-}
-
 // The characters that follow a backslash, and what they stand for.
 constexpr std::array<std::pair<char, char>, 10> kEscapes = {{{'\\', '\\'},
                                                              {'\'', '\''},

@@ -65,6 +65,15 @@ std::vector<Index> Pickle::items(Index value, size_t most) const {
   return items;
 }
 
+Index Pickle::value_of(Index dict, std::string_view key, size_t most) const {
+  Index found = kNoValue;
+  if (kind(dict) != Kind::dict) return found;
+  const std::vector<Index> all = items(dict, most);
+  for (size_t i = 0; i + 1 < all.size(); i += 2)
+    if (text(all[i]) == key) found = all[i + 1];
+  return found;
+}
+
 std::string callable_text(const Pickle& pickle, Index callable) {
   constexpr int kMaxCalls = 8;
   std::string calls;

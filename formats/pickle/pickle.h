@@ -107,6 +107,9 @@ class Pickle {
 
   /// The first `most` items of a list, tuple, set or dict; empty for other kinds.
   std::vector<Index> items(Index value, size_t most = SIZE_MAX) const;
+  /// The value of a key of a dict, the last one of several; kNoValue if there is none among the first `most` keys and
+  /// values.
+  Index value_of(Index dict, std::string_view key, size_t most) const;
   uint32_t item_count(Index value) const { return is_container(value) ? nodes_[value].c : 0; }
   size_t size() const { return nodes_.size(); }  ///< number of values
 

@@ -12,25 +12,6 @@
 namespace weightfs::pickle {
 namespace {
 
-void append_utf8(std::string& out, uint32_t code) {
-  const auto rest = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3F)); };
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | code >> 6);
-    rest(0);
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | code >> 12);
-    rest(6);
-    rest(0);
-  } else {
-    out += static_cast<char>(0xF0 | code >> 18);
-    rest(12);
-    rest(6);
-    rest(0);
-  }
-}
-
 // The length of an escape at the beginning of `text`, and its code; 0 if there is none.
 size_t escape(std::string_view text, uint32_t& code) {
   if (text.size() < 2 || text[0] != '\\' || (text[1] != 'u' && text[1] != 'U')) return 0;

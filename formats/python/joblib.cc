@@ -19,14 +19,10 @@ using pickle::Pickle;
 
 constexpr std::string_view kWrapper = "joblib.numpy_pickle.NumpyArrayWrapper";
 
-// The value of an attribute; kNoValue if there is none. The last of a name counts.
+// The value of an attribute; kNoValue if there is none.
 Index attribute(const Pickle& pickle, Index state, std::string_view name) {
   constexpr size_t kMost = 32;
-  const std::vector<Index> items = pickle.items(state, kMost);
-  Index found = kNoValue;
-  for (size_t i = 0; i + 1 < items.size(); i += 2)
-    if (pickle.text(items[i]) == name) found = items[i + 1];
-  return found;
+  return pickle.value_of(state, name, kMost);
 }
 
 }  // namespace

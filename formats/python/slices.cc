@@ -24,15 +24,7 @@ constexpr std::string_view kTable = "UnpackBigParamInfor@@";
 // The maximum number of slices of one array, each of which has 1 GiB.
 constexpr size_t kMaxSlices = 1 << 16;
 
-// The value of a key among the first `most` keys and values, of which the last counts; no value if there is none.
-Index value_of(const Pickle& pickle, Index dict, std::string_view key, size_t most = 16) {
-  Index found = kNoValue;
-  if (pickle.kind(dict) != Kind::dict) return found;
-  const std::vector<Index> items = pickle.items(dict, most);
-  for (size_t i = 0; i + 1 < items.size(); i += 2)
-    if (pickle.text(items[i]) == key) found = items[i + 1];
-  return found;
-}
+constexpr size_t kMostOfParameter = 16;  // keys and values
 
 class SliceJoiner {
  public:
@@ -64,7 +56,7 @@ class SliceJoiner {
 
   // The places of the slices.
   Result<std::vector<size_t>> slices_of(Index parameter) {
-    const Index names = value_of(pickle_, parameter, "slices");
+    const Index names = pickle_.value_of(parameter, "slices", kMostOfParameter);
     if (names == kNoValue || pickle_.item_count(names) == 0) return wrong("no list of its slices");
     if (pickle_.item_count(names) > kMaxSlices) return wrong(fmt::format("more than {} slices", kMaxSlices));
     TRY_VOID(out_.charges.charge(Cost::step, pickle_.item_count(names)));
@@ -92,7 +84,7 @@ class SliceJoiner {
 
   Result<void> join_one(const std::string& name, Index parameter) {
     const std::vector<size_t> places = TRY(slices_of(parameter));
-    const Index axes = value_of(pickle_, parameter, "OriginShape");
+    const Index axes = pickle_.value_of(parameter, "OriginShape", kMostOfParameter);
     if (axes == kNoValue) return wrong("no shape");
     Tensor tensor;
     tensor.name = name;
@@ -145,7 +137,7 @@ Result<void> join_slices(const Pickle& pickle, pickle::Contents& out) {
   Charges temporary(out.budget);
   TRY_VOID(temporary.charge(Cost::kept, sizeof(Index) * items));
   TRY_VOID(temporary.charge(Cost::input, items));
-  const Index table = value_of(pickle, pickle.root(), kTable, items);
+  const Index table = pickle.value_of(pickle.root(), kTable, items);
   if (table == kNoValue || pickle.kind(table) != Kind::dict) return {};
   return SliceJoiner(pickle, out).join(table);
 }

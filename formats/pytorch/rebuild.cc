@@ -68,15 +68,7 @@ std::optional<Called> called(const Pickle& pickle, Index value) {
   return row == nullptr ? std::nullopt : std::optional(Called{row, arguments, state});
 }
 
-// The value of a key of a dict with few items.
-Index value_of(const Pickle& pickle, Index dict, std::string_view key) {
-  constexpr size_t kMost = 64;
-  if (pickle.kind(dict) != Kind::dict) return pickle::kNoValue;
-  const std::vector<Index> items = pickle.items(dict, kMost);
-  for (size_t i = 0; i + 1 < items.size(); i += 2)
-    if (pickle.text(items[i]) == key) return items[i + 1];
-  return pickle::kNoValue;
-}
+constexpr size_t kMostOfState = 64;  // keys and values
 
 }  // namespace
 
@@ -90,7 +82,9 @@ std::optional<TensorCall> tensor_call(const Pickle& pickle, Index value) {
     if (!is_wrapper && call->row->function != Rebuild::parameter)
       return TensorCall{call->row->function, call->arguments};
     const std::vector<Index> given = pickle.items(call->arguments, 1);
-    value = is_wrapper ? value_of(pickle, call->state, "_local_tensor") : given.empty() ? pickle::kNoValue : given[0];
+    value = is_wrapper      ? pickle.value_of(call->state, "_local_tensor", kMostOfState)
+            : given.empty() ? pickle::kNoValue
+                            : given[0];
   }
   return std::nullopt;
 }

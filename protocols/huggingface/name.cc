@@ -29,14 +29,6 @@ bool is_id_part(std::string_view part) {
          });
 }
 
-// Removes and returns the text before the next `/`, and removes that.
-std::string_view cut_component(std::string_view& rest) {
-  const size_t end = std::min(rest.find('/'), rest.size());
-  const std::string_view component = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return component;
-}
-
 // "http://host:port" and "host" before a `/`; empty if there is none.
 std::string cut_server(std::string_view& rest) {
   for (const std::string_view scheme : {"https://", "http://"}) {

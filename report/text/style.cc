@@ -323,12 +323,6 @@ std::string listed(const std::vector<std::string>& items, size_t most, std::stri
   return out;
 }
 
-std::string grouped(uint64_t number) {
-  std::string out = std::to_string(number);
-  for (size_t i = out.size(); i > 3; i -= 3) out.insert(i - 3, ",");
-  return out;
-}
-
 std::string parameters_text(uint64_t count) {
   constexpr std::array<std::string_view, 3> kUnits = {"M", "B", "T"};
   return count < 1000 ? std::to_string(count) : scaled(static_cast<double>(count), 1000, "k", kUnits);

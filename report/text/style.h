@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
+
 namespace weightfs::info {
 
 inline constexpr size_t kIndent = 2;  ///< columns before facts and tables
@@ -70,7 +72,7 @@ std::vector<std::string> wrapped_at_clauses(std::string_view text, size_t width,
 /// "a, b, c"; of more than `most`: "a, b, and 3 others", "a and 3 others".
 std::string listed(const std::vector<std::string>& items, size_t most, std::string_view separator = ", ");
 
-std::string grouped(uint64_t number);                     ///< "131,072"
+using weightfs::grouped;                                  ///< "131,072"
 std::string parameters_text(uint64_t count);              ///< "8.03 B", "525 M", "4.1 k", "999"
 std::string bytes_text(uint64_t count);                   ///< "4.58 GiB", "16 KiB", "999 B"
 std::string percent_text(uint64_t part, uint64_t whole);  ///< "13"

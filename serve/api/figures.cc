@@ -19,17 +19,6 @@ List numbers_list(const std::vector<double>& numbers) {
   return out;
 }
 
-plot::Choices choices_of(const Call& call, Mode mode, uint64_t total) {
-  plot::Choices choices;
-  choices.sample = mode == Mode::sample;
-  choices.threads = processors(kThreads);
-  const auto done = std::make_shared<std::atomic<uint64_t>>(0);
-  choices.count_bytes = [report = call.report, done, total](uint64_t bytes) {
-    report("reading", done->fetch_add(bytes) + bytes, total);
-  };
-  return choices;
-}
-
 // The second tensor of a picture, as a list.
 Accepted<std::vector<plot::NamedTensor>> second_of(const Call& call) {
   const auto second = ACCEPT(second_tensor_of(call));
@@ -38,6 +27,19 @@ Accepted<std::vector<plot::NamedTensor>> second_of(const Call& call) {
 }
 
 }  // namespace
+
+plot::Choices choices_of(const Call& call, const std::vector<plot::NamedTensor>& tensors, Mode mode) {
+  plot::Choices choices;
+  choices.sample = mode == Mode::sample;
+  choices.threads = processors(kThreads);
+  uint64_t total = 0;
+  for (const plot::NamedTensor& named : tensors) total += named.tensor.nbytes();
+  const auto done = std::make_shared<std::atomic<uint64_t>>(0);
+  choices.count_bytes = [report = call.report, done, total](uint64_t bytes) {
+    report("reading", done->fetch_add(bytes) + bytes, total);
+  };
+  return choices;
+}
 
 Value number_or_null(double number) { return std::isfinite(number) ? Value(number) : Value(nullptr); }
 
@@ -85,9 +87,7 @@ Accepted<Content> histogram(const Call& call) {
   std::vector<plot::NamedTensor> tensors = {named.tensor};
   for (plot::NamedTensor& second : ACCEPT(second_of(call))) tensors.push_back(std::move(second));
   ACCEPT_VOID(check_amount(tensors, mode));
-  uint64_t total = 0;
-  for (const plot::NamedTensor& each : tensors) total += each.tensor.nbytes();
-  const plot::Curves curves = ACCEPT(accepted(plot::histogram_of(tensors, choices_of(call, mode, total))));
+  const plot::Curves curves = ACCEPT(accepted(plot::histogram_of(tensors, choices_of(call, tensors, mode))));
   List lines;
   for (const plot::Curves::Line& line : curves.lines)
     lines.emplace_back(map_of({{"name", line.name}, {"shares", numbers_list(line.values)}}));
@@ -105,7 +105,7 @@ Accepted<Content> channels(const Call& call) {
   std::vector<plot::NamedTensor> read = against;
   read.push_back(named.tensor);
   ACCEPT_VOID(check_amount(read, Mode::full));
-  plot::Choices choices = choices_of(call, Mode::full, named.tensor.tensor.nbytes());
+  plot::Choices choices = choices_of(call, {named.tensor}, Mode::full);
   const size_t last = named.tensor.tensor.shape.empty() ? 0 : named.tensor.tensor.shape.size() - 1;
   choices.axis = static_cast<size_t>(ACCEPT(call.query.number("axis", last, 64)));
   const plot::Curves curves = ACCEPT(accepted(plot::channels_of(named.tensor, against, choices)));

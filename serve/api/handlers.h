@@ -73,4 +73,7 @@ Accepted<Mode> mode_of(const Query& query);
 
 inline constexpr size_t kThreads = 16;  ///< of a computation, at most
 
+/// How figures and pictures of these tensors are computed, with reports of the bytes that were read.
+plot::Choices choices_of(const Call& call, const std::vector<plot::NamedTensor>& tensors, Mode mode);
+
 }  // namespace weightfs::api

@@ -178,19 +178,6 @@ std::vector<uint32_t> shown_tensors(const OpenModel& of) {
   return out;
 }
 
-plot::Choices choices_of(const Call& call, const std::vector<plot::NamedTensor>& tensors, Mode mode) {
-  plot::Choices choices;
-  choices.sample = mode == Mode::sample;
-  choices.threads = processors(kThreads);
-  uint64_t total = 0;
-  for (const plot::NamedTensor& named : tensors) total += named.tensor.nbytes();
-  const auto done = std::make_shared<std::atomic<uint64_t>>(0);
-  choices.count_bytes = [report = call.report, done, total](uint64_t bytes) {
-    report("reading", done->fetch_add(bytes) + bytes, total);
-  };
-  return choices;
-}
-
 }  // namespace
 
 Accepted<Content> heat_map(const Call& call) {

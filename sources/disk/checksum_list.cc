@@ -62,23 +62,6 @@ std::optional<ListedDigest> parse_line(std::string_view line) {
   return ListedDigest{path_of(name, is_escaped), *digest};
 }
 
-void append_utf8(std::string& out, char32_t point) {
-  const auto add = [&](char32_t bits) { out += static_cast<char>(bits); };
-  const auto add_rest = [&](int shift) { add(0x80 | (point >> shift & 0x3F)); };
-  if (point < 0x80) return add(point);
-  if (point < 0x800) {
-    add(0xC0 | point >> 6);
-  } else if (point < 0x10000) {
-    add(0xE0 | point >> 12);
-    add_rest(6);
-  } else {
-    add(0xF0 | point >> 18);
-    add_rest(12);
-    add_rest(6);
-  }
-  add_rest(0);
-}
-
 // The text in UTF-8, if it begins with the byte order mark of UTF-16: PowerShell writes that. A surrogate that is alone
 // becomes a character that no name of a file in UTF-8 has.
 std::optional<std::string> from_utf16(std::string_view text) {

@@ -9,12 +9,6 @@
 namespace weightfs::httpd {
 namespace {
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   out.reserve(text.size());
