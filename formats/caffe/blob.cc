@@ -11,14 +11,9 @@
 namespace weightfs::caffe {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
 using protobuf::fixed32;
 using protobuf::fixed64;
-using protobuf::Message;
 using protobuf::NumbersField;
-using protobuf::Scanner;
-using protobuf::WireType;
 
 // Adds an occurrence of a field of numbers, if it is one of that field.
 void add_numbers(const Field& field, uint32_t number, uint32_t single, protobuf::NumbersLayout& layout) {

@@ -6,7 +6,12 @@
 namespace weightfs::caffe {
 
 using protobuf::bytes;
+using protobuf::Field;
+using protobuf::Fields;
+using protobuf::Message;
+using protobuf::Scanner;
 using protobuf::varint;
+using protobuf::WireType;
 
 // NetParameter
 namespace net {

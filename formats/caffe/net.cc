@@ -20,11 +20,6 @@
 namespace weightfs::caffe {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 // V1LayerParameter.LayerType, by its numbers from 0.
 constexpr auto kOldTypes = std::to_array<std::string_view>({
     "NONE",

@@ -22,11 +22,6 @@ namespace weightfs {
 namespace coreml {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 constexpr const char* kManifest = "Manifest.json";
 constexpr uint64_t kMaxManifestSize = 1 << 20;
 constexpr uint64_t kMaxManifestValues = 10'000;

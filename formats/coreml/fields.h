@@ -6,7 +6,12 @@
 namespace weightfs::coreml {
 
 using protobuf::bytes;
+using protobuf::Field;
+using protobuf::Fields;
+using protobuf::Message;
+using protobuf::Scanner;
 using protobuf::varint;
+using protobuf::WireType;
 
 namespace model {
 inline constexpr uint32_t kSpecificationVersion = varint(1);

@@ -14,10 +14,6 @@
 namespace weightfs::coreml {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::WireType;
-
 // NeuralNetwork, NeuralNetworkClassifier, NeuralNetworkRegressor
 constexpr uint32_t kLayer = bytes(1);
 constexpr uint32_t kStringLabels = bytes(100);

@@ -12,12 +12,7 @@
 namespace weightfs::coreml {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
 using protobuf::NumbersField;
-using protobuf::Scanner;
-using protobuf::WireType;
 
 constexpr size_t kMaxOperations = 1024;  // further ones are counted together
 constexpr uint64_t kMaxPath = 4096;

@@ -6,9 +6,14 @@
 namespace weightfs::onnx {
 
 using protobuf::bytes;
+using protobuf::Field;
+using protobuf::Fields;
 using protobuf::fixed32;
 using protobuf::fixed64;
+using protobuf::Message;
+using protobuf::Scanner;
 using protobuf::varint;
+using protobuf::WireType;
 
 namespace model {
 inline constexpr uint32_t kIrVersion = varint(1);

@@ -11,13 +11,8 @@
 namespace weightfs::onnx {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
 using protobuf::NumbersField;
 using protobuf::NumbersLayout;
-using protobuf::Scanner;
-using protobuf::WireType;
 
 // Further operators are counted together: a model has fewer than 200.
 constexpr size_t kMaxOperators = 1024;

@@ -14,12 +14,6 @@
 namespace weightfs::onnx {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-using protobuf::WireType;
-
 // A doc string, an equation, the text of a custom operator.
 constexpr uint64_t kMaxText = 16 << 20;
 

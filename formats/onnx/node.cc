@@ -7,10 +7,6 @@
 
 namespace weightfs::onnx {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 bool NodeNames::is_constant() const { return op_type == "Constant" && (domain.empty() || domain == "ai.onnx"); }
 
 Result<NodeNames> read_node(Scanner& scanner, const Message& node) {

@@ -18,11 +18,6 @@ namespace weightfs {
 namespace onnx {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 // The maximum for a text of the metadata. Programs store whole vocabularies there.
 constexpr uint64_t kMaxMetadataText = 64 << 20;
 

@@ -10,11 +10,7 @@
 namespace weightfs::onnx {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
 using protobuf::NumbersField;
-using protobuf::Scanner;
 
 constexpr int32_t kExternal = 1;  // TensorProto.DataLocation
 

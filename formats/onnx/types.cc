@@ -7,8 +7,6 @@
 namespace weightfs::onnx {
 namespace {
 
-using protobuf::WireType;
-
 constexpr auto kF = WireType::fixed32;
 constexpr auto kD = WireType::fixed64;
 constexpr auto kV = WireType::varint;

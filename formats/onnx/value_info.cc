@@ -9,10 +9,6 @@
 namespace weightfs::onnx {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 Result<Value> dimension(Scanner& scanner, const Message& message) {
   Value out;
   Fields fields(scanner, message);

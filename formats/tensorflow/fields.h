@@ -8,8 +8,13 @@
 namespace weightfs::tensorflow {
 
 using protobuf::bytes;
+using protobuf::Field;
+using protobuf::Fields;
 using protobuf::fixed32;
+using protobuf::Message;
+using protobuf::Scanner;
 using protobuf::varint;
+using protobuf::WireType;
 
 namespace saved_model {
 inline constexpr uint32_t kSchemaVersion = varint(1);

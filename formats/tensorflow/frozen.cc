@@ -10,9 +10,6 @@ namespace weightfs {
 namespace tensorflow {
 namespace {
 
-using protobuf::Message;
-using protobuf::Scanner;
-
 Result<Model> read_graph_file(const Container& container) {
   const BudgetPtr& budget = container.budget;
   Scanner scanner(*container.bytes, budget.get());

@@ -15,10 +15,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 // Further operators are counted together.
 constexpr size_t kMaxOperators = 1024;
 

@@ -13,12 +13,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-using protobuf::WireType;
-
 constexpr uint64_t kMaxText = 16 << 20;
 
 // A list is a pass over its message.

@@ -6,10 +6,6 @@
 
 namespace weightfs::tensorflow {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 bool NodeNames::are_valid() const { return !name.empty() && is_utf8(name) && !op.empty() && is_visible_ascii(op); }
 
 Result<NodeNames> read_node(Scanner& scanner, const Message& node) {

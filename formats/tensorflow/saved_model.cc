@@ -17,10 +17,6 @@ namespace weightfs {
 namespace tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 constexpr const char* kFormat = "tensorflow-savedmodel";
 constexpr std::string_view kEntry = "saved_model.pb";
 constexpr std::string_view kVariableFiles = "variables/variables";

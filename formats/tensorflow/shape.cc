@@ -6,10 +6,6 @@
 
 namespace weightfs::tensorflow {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 Result<Shape> StoredShape::known() const {
   if (has_unknown_rank) return failure(Code::corrupt, "the number of its dimensions is unknown");
   if (is_too_long) return failure(Code::unsupported, fmt::format("more than {} dimensions", kMaxDimensions));

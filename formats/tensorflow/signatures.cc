@@ -12,11 +12,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 // Reads one MetaGraphDef.
 class MetaReader {
  public:

@@ -12,13 +12,8 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Field;
-using protobuf::Fields;
-using protobuf::Message;
 using protobuf::NumbersField;
 using protobuf::NumbersLayout;
-using protobuf::Scanner;
-using protobuf::WireType;
 
 // The memory of values that are computed on read.
 constexpr uint64_t kComputed = 1024;

@@ -15,10 +15,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 constexpr int32_t kNewestConsumer = 1;  // kTensorBundleVersion
 constexpr std::string_view kObjectGraph = "_CHECKPOINTABLE_OBJECT_GRAPH";
 

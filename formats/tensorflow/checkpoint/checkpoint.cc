@@ -20,10 +20,6 @@ namespace weightfs {
 namespace tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 constexpr std::string_view kSuffix = ".index";
 
 // The first entry has the list of tensors in version 1, the header in version 2.

@@ -8,10 +8,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 Result<void> write_attribute(Scanner& scanner, const Message& attribute, GraphWriter& out) {
   const std::string key = TRY(scanner.text_at(attribute, objects::kKey, kMaxNameLength));
   const std::string name = TRY(scanner.text_at(attribute, objects::kFullName, kMaxNameLength));

@@ -9,10 +9,6 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
-using protobuf::Scanner;
-
 void append_big_endian(std::string& out, uint64_t number, size_t bytes) {
   for (size_t i = bytes; i-- > 0;) out += static_cast<char>(number >> 8 * i & 0xFF);
 }

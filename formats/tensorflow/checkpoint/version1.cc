@@ -15,11 +15,7 @@
 namespace weightfs::tensorflow {
 namespace {
 
-using protobuf::Fields;
-using protobuf::Message;
 using protobuf::NumbersField;
-using protobuf::Scanner;
-using protobuf::WireType;
 
 // The bytes of a block that are searched for an entry in a microsecond. The first read of a slice searches its block.
 constexpr uint64_t kSearchedPerStep = 4096;
