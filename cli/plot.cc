@@ -94,13 +94,13 @@ Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& s
   uint64_t refused = 0;
   Error first_refused;
   for (const compare::TensorPlace& place : selected) {
-    const Model& model = *models[place.model].model;
-    const TensorView tensor = model.tensors[place.index];
+    const ModelPtr& model = models[place.model].model;
+    const TensorView tensor = model->tensors[place.index];
     std::string name = full_name(models[place.model], tensor);
     if (patterns.empty() || !tensor.source.refused())
-      out.push_back({std::move(name), tensor});
+      out.push_back({std::move(name), tensor, model});
     else if (refused++ == 0)
-      first_refused = with_name(name, reason_of_refused(model, tensor.name));
+      first_refused = with_name(name, reason_of_refused(*model, tensor.name));
   }
   if (refused > 0)
     failures.of_tensors.fail({first_refused.code, fmt::format("{} of {} tensors cannot be shown: {}", refused,

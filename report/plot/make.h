@@ -48,10 +48,11 @@ struct Choices {
   numbers::CountBytes count_bytes = [](uint64_t) {};
 };
 
-/// A tensor with the name that is shown.
+/// A tensor with the name that is shown. Without `model`, the tensor of a model in an archive may be freed.
 struct NamedTensor {
   std::string name;
   TensorView tensor;
+  ModelPtr model = {};
 };
 
 /// Checks that a tensor can be compared with `other`, which is that of this name in the other model; null if it has

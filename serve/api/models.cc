@@ -78,7 +78,7 @@ std::string OpenModel::name(size_t tensor) const {
   return scope.empty() ? std::string(model_->tensors.name(tensor)) : full_name(model_->tensors[tensor]);
 }
 
-plot::NamedTensor OpenModel::tensor(size_t tensor) const { return {name(tensor), model_->tensors[tensor]}; }
+plot::NamedTensor OpenModel::tensor(size_t tensor) const { return {name(tensor), model_->tensors[tensor], model_}; }
 
 Result<std::shared_ptr<const std::vector<uint32_t>>> OpenModel::in_order(Order order) const {
   {

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import struct
 import subprocess
 import termios
@@ -53,6 +54,15 @@ class Pictures(TestCase):
         quarter = lambda y, x: area[len(area) * (1 + 2 * y) // 4][len(area[0]) * (1 + 2 * x) // 4]
         self.assertEqual([quarter(0, 0), quarter(0, 1), quarter(1, 0), quarter(1, 1)],
                          [(16, 60, 130), (140, 62, 0), (247, 247, 247), (214, 0, 147)])
+
+    def test_models_in_an_archive_are_drawn_like_others(self):
+        source = self.matrix(8, 8, {(4, 2): -5})
+        of_source = self.area(self.plot(source, "w"))
+        for kind in ("zip", "tar", "gztar"):
+            with self.subTest(kind):
+                archive = shutil.make_archive(self.path("m"), kind, os.path.dirname(source), os.path.basename(source))
+                self.plot(archive)
+                self.assertTrue(self.area(self.plot(archive, "--kind", "heatmap")) == of_source)
 
     def test_window_is_a_part(self):
         source = self.matrix(20, 20, {(10, 10): -5})
