@@ -3,7 +3,8 @@ and calls it.
 
   run.py RING --plain BUILD [--sanitized BUILD [--build]] [--portable BUILD] [NAME...]
              RING: quick, mount or all; --build: build the second while the tests of the first run; --portable: build and pack the
-             portable program there after that, and run the tests of PORTABLE with it (portable, as a NAME)
+             portable program there after that, and in BUILD-arm64 that for aarch64, and run the tests of both (portable and arm64,
+             as a NAME); those without a build are skipped
              NAME: only these: a file (test_export), a class or test of one (test_export.Files), a binary (fs_test), a suite or
              test of one (Zip, Zip.NameEndsAtAZeroByte); * stands for any text
 
@@ -57,15 +58,15 @@ class BackgroundBuilds:
             return status, output.read()
 
     def wait(self, folder):
-        """False if it needs what cannot be downloaded (EX_TEMPFAIL of sysexits.h)."""
+        """Returns why it cannot be built here (EX_TEMPFAIL of sysexits.h), or nothing."""
         if folder in self.builds:
             status, output = self.builds[folder].result()
             if status == os.EX_TEMPFAIL:
-                return False
+                return output.strip().rpartition("\n")[2]
             if status != 0:
                 sys.exit(f"{output}the build of {folder} failed")
             print(f"== built {folder}", flush=True)
-        return True
+        return ""
 
 
 class Run:
@@ -165,6 +166,21 @@ def print_left_out(args):
             print(f"{name}: {reason}")
 
 
+def packed_builds(args):
+    """{kind: the arguments of BUILD_PORTABLE, the folder first} of the builds that this run packs."""
+    if not args.portable:
+        return {}
+    known = {jobs.PORTABLE: [args.portable], jobs.ARM64: [f"{args.portable}-arm64", jobs.ARM64]}
+    return {kind: argv for kind, argv in known.items() if kind in (args.names or known)}
+
+
+def packed_jobs(background, kind, folder, plain):
+    reason = background.wait(folder)
+    if reason:
+        return [jobs.job_without_a_build(kind, reason)]
+    return jobs.PACKED[kind](jobs.portable_build(folder, kind, plain))
+
+
 def main():
     args = parse()
     if args.file:
@@ -181,31 +197,28 @@ def main():
                 weightfs = reachable(weightfs, os.path.join(programs, kind))
             return jobs.Build(kind, folder, weightfs)
 
-        background = BackgroundBuilds()
-        if args.build:
+        background, packed = BackgroundBuilds(), packed_builds(args)
+        names = [name for name in args.names if name not in packed]
+        if args.build and (names or not args.names):
             background.start(args.sanitized, ["cmake", "--build", args.sanitized, "-j", str(CORES)])
-        if args.portable and jobs.PORTABLE in (args.names or [jobs.PORTABLE]):
-            background.start(args.portable, [jobs.BUILD_PORTABLE, args.portable])
+        for argv in packed.values():
+            background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
         plain = build_of(args.plain, "plain")
-        of_ring = {"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring]
 
-        def other_builds():
-            """Those of the third ring with their jobs, each when it is complete."""
-            if args.ring == "all":
-                background.wait(args.sanitized)
-                yield build_of(args.sanitized, "sanitized"), jobs.sanitized_jobs
-            if args.portable in background.builds:
-                if background.wait(args.portable):
-                    yield jobs.portable_build(args.portable, plain), jobs.portable_jobs
-                else:
-                    yield plain, jobs.portable_jobs_without_a_build
+        def sanitized():
+            background.wait(args.sanitized)
+            return build_of(args.sanitized, "sanitized")
 
-        builds = [plain] + [build for build, _ in (other_builds() if args.names else ())]
-        found = named(builds, args.names) if args.names else list(of_ring(plain))
+        if args.names:
+            found = named([plain, sanitized()] if names and args.ring == "all" else [plain], names)
+        else:
+            found = list({"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring](plain))
         run = Run(Report(len(found)))
         alone = run.at_once(found) if args.ring == "quick" else run.by_kind(found)
-        for build, jobs_of in () if args.names else other_builds():
-            run.further(jobs_of(build))
+        if args.ring == "all" and not args.names:
+            run.further(jobs.sanitized_jobs(sanitized()))
+        for kind, argv in packed.items():
+            run.further(packed_jobs(background, kind, argv[0], plain))
         run.groups((alone, CORES))
         run.repeat_failed()
         if not args.names:

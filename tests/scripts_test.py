@@ -1,4 +1,5 @@
 """The scripts that build and test: packages, progress, the first error, and tests that pass only when they are repeated."""
+import argparse
 import os
 import pty
 import re
@@ -186,6 +187,7 @@ class Release(ScriptTestCase):
       --wheel) name=weightfs-0.1.0-py3-none-$(uname -m).whl ;;
       --image) name=weightfs-0.1.0-linux-$(uname -m).oci.tar ;;
       "") name=weightfs_0.1.0-1_$(dpkg --print-architecture).deb ;;
+      "--portable --arch arm64") name=weightfs-0.1.0-linux-aarch64.tar.xz ;;
       *) name=weightfs-0.1.0${1// /}-arm64 ;;
     esac
     mkdir -p build && echo "${CONTENT-$PWD}" >"build/$name" && echo "$PWD/build/$name" """
@@ -197,7 +199,7 @@ class Release(ScriptTestCase):
         self.program("echo 0", "bin", "id")
         self.program(":", "scripts", "dependencies")
         self.program(self.PACKAGE, "scripts", "package")
-        for name in ("portable", "fresh_root"):
+        for name in ("portable", "arm64", "fresh_root"):
             self.program(f'echo {name} "$@" >>"$LOG"', "tests", name)
         for name, text in ((".gitignore", "build/\nbin/\ncalls\n"), ("CMakeLists.txt", "project(weightfs VERSION 0.1.0 X)\n")):
             with open(self.path(name), "w") as file:
@@ -215,7 +217,9 @@ class Release(ScriptTestCase):
             listed = dict(reversed(line.split()) for line in done.stdout.splitlines() if not line.startswith("=="))
             self.assertEqual(listed.pop("SHA256SUMS"), str(os.path.getsize(file.name)))
             self.assertEqual(listed, dict.fromkeys(names, "9"))
-        self.assertEqual([call[0] for call in self.calls()], 2 * ["portable", "fresh_root"])
+        calls = self.calls()
+        self.assertEqual([call[0] for call in calls], ["portable", "fresh_root", "portable", "arm64", "fresh_root"])
+        self.assertEqual(os.path.basename(calls[3][-1]), "weightfs-0.1.0-linux-aarch64.tar.xz")
 
     def test_builds_that_differ_are_refused(self):
         done = self.run_script(self.release)
@@ -315,6 +319,11 @@ class Dependencies(ScriptTestCase):
         done = self.run_script(self.dependencies, "--missing", "build", INSTALLED=" ".join(self.all))
         self.assertEqual(done.stdout.split(), self.all)
 
+    def test_portable_program_for_arm64_has_its_own_isa_l(self):
+        for purpose, unpacks in (("portable-arm64", False), ("package-arm64", True)):
+            done = self.run_script(self.dependencies, "--missing", purpose, INSTALLED="none")
+            self.assertEqual("libisal-dev:arm64" in done.stdout.split(), unpacks, done.stdout)
+
     def test_ci_upgrades_all_with_the_headers_and_the_compilers(self):
         done = self.run_script(self.dependencies, "build", INSTALLED=" ".join(self.all), CI="true")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -380,6 +389,23 @@ class Repeated(ScriptTestCase):
         self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"), done.stderr)
         again = self.run_script(*argv)
         self.assertEqual((again.returncode, again.stdout.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"), again.stderr)
+
+
+class Packed(ScriptTestCase):
+    def test_program_for_arm64_is_skipped_without_its_packages(self):
+        os.mkdir(self.path("plain"))
+        self.program("exit 0", "plain", "weightfs")
+        self.program("exit 0", "bin", "dpkg-query")
+        done = self.run_script(sys.executable, run.__file__, "all", "--plain", self.path("plain"), "--sanitized", self.path("none"),
+                               "--build", "--portable", self.path("portable"), "arm64")
+        self.assertIn("skipped: the arm64 program is not built: build_portable: packages for arm64 are missing: ", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "0 passed, 0 failed, 1 skipped", done.stderr)
+
+    def test_builds_that_are_packed_are_those_that_are_named(self):
+        for names, kinds in (([], ["portable", "arm64"]), (["arm64", "x"], ["arm64"]), (["x"], [])):
+            args = argparse.Namespace(portable="p", names=names)
+            self.assertEqual(list(run.packed_builds(args)), kinds)
+        self.assertEqual(run.packed_builds(argparse.Namespace(portable=None, names=[])), {})
 
 
 class Benchmark(unittest.TestCase):

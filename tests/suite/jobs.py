@@ -22,12 +22,12 @@ WITH_LINK = "onnx/external/refused"  # refused if link.bin is a symbolic link; s
 LINKED = ("carton/crafted/links_", "carton/packed/linked.carton", "carton/packed/symlinks.carton")
 TABLE = os.path.join(HOME, "tests", "truth", "table.py")
 PORTABLE = "portable"
+ARM64 = "arm64"  # the portable program for aarch64
 BUILD_PORTABLE = os.path.join(HOME, "tests", "suite", "build_portable")
-ROOTS = os.path.join(HOME, "tests", "portable")
 
 # `name`: the file or binary, as on the command line. `mounts`: whether it may mount, or needs what mounts take: inotify instances.
 Job = collections.namedtuple("Job", "title run name mounts", defaults=(True,))
-# A build: `kind` is plain, sanitized or portable; `compared`: the program whose output is right.
+# A build: `kind` is plain, sanitized, PORTABLE or ARM64; `compared`: the program whose output is right.
 Build = collections.namedtuple("Build", "kind folder weightfs compared", defaults=("",))
 
 
@@ -161,25 +161,25 @@ def sanitized_jobs(build):
     return [fuzzing_job(build), *among_mounts(build, list(googletest_jobs(build)))]
 
 
-def portable_build(folder, plain):
-    """The build of BUILD_PORTABLE: its program is the one that was packed."""
+def portable_build(folder, kind, plain):
+    """A build of BUILD_PORTABLE: its program is the one that was packed."""
     program, = glob.glob(os.path.join(os.path.abspath(folder), "portable", "*", "weightfs"))
-    return Build(PORTABLE, os.path.abspath(folder), program, plain.weightfs)
+    return Build(kind, os.path.abspath(folder), program, plain.weightfs)
 
 
-def run_in_busybox(build):
-    """The packed program in a root that has nothing else."""
+def run_with_archive(build, name, *options):
+    """A program of tests/ that runs what was packed, and compares it with the plain program."""
     archive, = glob.glob(os.path.join(build.folder, "*.tar.xz"))
-    _, printed, spent = run_to_end([sys.executable, ROOTS, "--root", "busybox", "--archive", archive],
+    _, printed, spent = run_to_end([sys.executable, os.path.join(HOME, "tests", name), *options, "--archive", archive],
                                    dict(os.environ, WEIGHTFS=build.compared))
     passed, failed, skipped = last_counts(printed) or (0, 1, 0)
-    return Result(passed, failed, skipped, printed if failed else "", spent=spent)
+    reasons = "".join(f"{line}\n" for line in printed.splitlines() if line.startswith("skipped: "))
+    return Result(passed, failed, skipped, printed if failed else reasons, spent=spent)
 
 
-def portable_jobs_without_a_build(_):
-    """One that is skipped, with the reason."""
-    reason = "skipped: the portable program is not built: the source packages of Debian cannot be downloaded\n"
-    return [Job("portable program", lambda: Result(0, 0, 1, reason), PORTABLE, False)]
+def job_without_a_build(kind, reason):
+    """One that is skipped."""
+    return Job(f"{kind} program", lambda: Result(0, 0, 1, f"skipped: the {kind} program is not built: {reason}\n"), kind, False)
 
 
 def portable_jobs(build):
@@ -187,7 +187,16 @@ def portable_jobs(build):
     files = [unittest_job(file, build, PORTABLE) for file in files_in("mount", "test_*.py") + files_in("", "*_test.py")
              if name_of(file) in PORTABLE_FILES]
     conform = [job._replace(title=f"{job.title}, {PORTABLE}") for job in conform_jobs(build)]
-    return mixed(files, [Job("busybox, portable", lambda: run_in_busybox(build), PORTABLE), *conform])
+    busybox = Job("busybox, portable", lambda: run_with_archive(build, "portable", "--root", "busybox"), PORTABLE)
+    return mixed(files, [busybox, *conform])
+
+
+def arm64_jobs(build):
+    return [Job("emulated, arm64", lambda: run_with_archive(build, "arm64"), ARM64)]
+
+
+# Builds that are packed, each with the tests that run only what was packed.
+PACKED = {PORTABLE: portable_jobs, ARM64: arm64_jobs}
 
 
 def googletest_matches(build, name):
@@ -202,15 +211,13 @@ def googletest_matches(build, name):
 
 
 def files_of(build):
-    if build.kind == PORTABLE:
-        return []
     return mount_files(build) + (python_files() if build.kind == "plain" else [])
 
 
 def names_of(build):
     """The names of files and binaries that run with a build."""
     binaries = glob.glob(os.path.join(build.folder, "tests", "*_test"))
-    return [*map(name_of, files_of(build)), *map(os.path.basename, binaries), "conform", "truth", "fuzzing", PORTABLE]
+    return [*map(name_of, files_of(build)), *map(os.path.basename, binaries), "conform", "truth", "fuzzing", PORTABLE, ARM64]
 
 
 def jobs_of_name(build, name):
@@ -222,7 +229,6 @@ def jobs_of_name(build, name):
     if not only:
         found += [job for job in googletest_jobs(build) if is_named(job.name)]
         special = {("conform", "plain"): conform_jobs, ("truth", "plain"): truth_jobs,
-                   ("fuzzing", "sanitized"): lambda build: [fuzzing_job(build)],
-                   (PORTABLE, PORTABLE): portable_jobs}.get((name, build.kind))
+                   ("fuzzing", "sanitized"): lambda build: [fuzzing_job(build)]}.get((name, build.kind))
         found += special(build) if special else []
     return found or list(googletest_matches(build, name))
