@@ -26,8 +26,8 @@ FOREIGN = {
     "docs/python.md": {"--wheel"},
     "docs/serve.md": {"--http-url"},
     "docs/systemd.md": {"--now", "--user"},
-    "docs/testing.md": {"--count", "--list", "--minimise", "--minutes", "--mount", "--only", "--package", "--release", "--root",
-                        "--sanitized", "--sources", "--test", "--test-all", "--test-as-user"},
+    "docs/testing.md": {"--archive", "--count", "--list", "--minimise", "--minutes", "--mount", "--only", "--package", "--release",
+                        "--root", "--sanitized", "--sources", "--test", "--test-all", "--test-as-user"},
 }
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
