@@ -51,6 +51,7 @@ constexpr auto kClasses = std::to_array<ClassRow>({
     {"GraniteForCausalLM", Arch::granite},
     {"SmolLM3ForCausalLM", Arch::smollm3},
     {"Ministral3ForCausalLM", Arch::mistral3},
+    {"Mistral3ForConditionalGeneration", Arch::mistral3},
     {"Qwen2ForCausalLM", Arch::qwen2},
     {"Qwen2Model", Arch::qwen2},
     {"Qwen2MoeForCausalLM", Arch::qwen2moe},
@@ -75,7 +76,6 @@ constexpr auto kClasses = std::to_array<ClassRow>({
     {"BertForMaskedLM", Arch::bert},
     {"BertForSequenceClassification", Arch::bert},
     {"CamembertModel", Arch::bert},
-    {"DeepseekForCausalLM", Arch::deepseek2},
     {"DeepseekV2ForCausalLM", Arch::deepseek2},
     {"DeepseekV3ForCausalLM", Arch::deepseek2},
 });
