@@ -166,9 +166,14 @@ class TokenizerKeys {
     TRY_VOID(tokens.add_types(keys_, written_));
     TRY_VOID(add_merges());
     TRY_VOID(add_special(std::nullopt));
-    // These texts begin with bos where the file does not say so, but not in llama.cpp.
-    if (adds_bos_by_default(pre) && !keys_.has(kAddBos)) keys_.flag(kAddBos, false);
+    if (adds_bos_by_default(pre) && !keys_.has(kAddBos) && !class_adds_bos()) keys_.flag(kAddBos, false);
     return {};
+  }
+
+  // LlamaTokenizerFast adds bos unless add_bos_token denies it.
+  bool class_adds_bos() const {
+    const Map* const config = files_.tokenizer_config;
+    return config != nullptr && text_in(*config, "tokenizer_class").starts_with("LlamaTokenizer");
   }
 
   Result<void> add_wordpiece() {
