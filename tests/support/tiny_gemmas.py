@@ -78,6 +78,18 @@ def gemma3_image_fast():
     return gemma3_vision(words, 40, "model.language_model", deviates="tokenizer")
 
 
+def gemma3_defaults():
+    """As the 4B and larger models state it: most fields are those of the class."""
+    words = tokenizer(fast=True, added_tokens=("<image_soft_token>",))
+    text = {"hidden_size": HIDDEN, "intermediate_size": 128, "model_type": "gemma3_text", "num_hidden_layers": 2,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024, "vocab_size": words.size}
+    document = {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "text_config": text,
+                "vision_config": {"hidden_size": 32}, "torch_dtype": "bfloat16"}
+    full = {**text, "head_dim": 256, "num_attention_heads": 8, "num_key_value_heads": 4}
+    shapes = {**decoder(full, layer_of(full, (256, 256)), head=False, model="language_model.model"), **VISION}
+    return Repository("default", document, shapes, words.files, deviates="defaults")
+
+
 GEMMA4_CONTROLS = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|tool_call>",
                    "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>')
 GLOBAL_HEAD = 64
@@ -159,5 +171,6 @@ def gemma4_moe():
 
 REPOSITORIES = {
     "gemma-2-tiny-it": gemma2, "gemma-3-150k-it": gemma3, "gemma-3-tiny-vision": gemma3_image,
-    "gemma-3-tiny-fast": gemma3_image_fast, "gemma-4-E100K-it": gemma4_dense, "gemma-4-tiny-A1B": gemma4_moe,
+    "gemma-3-tiny-fast": gemma3_image_fast, "gemma-3-tiny-defaults": gemma3_defaults,
+    "gemma-4-E100K-it": gemma4_dense, "gemma-4-tiny-A1B": gemma4_moe,
 }

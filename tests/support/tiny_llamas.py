@@ -65,14 +65,35 @@ def llama2_fast():
 
 
 def llama_float32():
-    """All float32, which becomes float16; every projection has a bias; merges as text; the end of text is the template's."""
+    """All float32, which becomes float16; every projection has a bias; rows of 88 elements, one matrix with the edges of types."""
     tokenizer = byte_level("smaug-bpe", ("<s>", "</s>", "<pad>"), ("<tool>",), pairs=False, bos_token="<s>", eos_token="</s>",
                            pad_token="<pad>", add_prefix_space=False,
                            post=lambda ids: template(("<s>", ids["<s>"]), ("</s>", ids["</s>"])))
     document = config("LlamaForCausalLM", "llama", tokenizer.size, torch_dtype="float32", attention_bias=True, mlp_bias=True,
-                      num_hidden_layers=2, _name_or_path="some-owner/Other-Name-7B-v1.5-Chat")
+                      intermediate_size=88, _name_or_path="some-owner/Other-Name-7B-v1.5-Chat")
     return Repository("smaug-bpe", document, decoder(document, plain_layer(document, "qkvo", bias=True)), tokenizer.files,
-                      dtype="float32")
+                      dtype="float32", dtypes={"model.layers.0.mlp.down_proj.weight": "edges"})
+
+
+def llama_bare():
+    """A base model: names without `model.`, no lm_head; additional templates in files; ids only in config.json."""
+    tokenizer = llama3_tokenizer()
+    document = config("LlamaModel", "llama", tokenizer.size, head_dim=16, pad_token_id=3, bos_token_id=tokenizer.ids[LLAMA3[0]],
+                      eos_token_id=tokenizer.ids[LLAMA3[1]], sep_token_id=4)
+    files = {**tokenizer.files, "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast"},
+             "chat_template.jinja": LLAMA3_TEMPLATE, "additional_chat_templates/tool-use.jinja": TOOL_TEMPLATE}
+    shapes = {name.removeprefix("model."): shape for name, shape in decoder(document, plain_layer(document), head=False).items()}
+    return Repository("llama-bpe", document, shapes, files)
+
+
+def smollm2():
+    """The vocabulary's size turns add_bos_token off; most of its ids have no token; a prefix space."""
+    tokenizer = byte_level("smollm", ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"), pairs=False,
+                           bos_token="<|im_start|>", eos_token="<|im_end|>", unk_token="<|endoftext|>", pad_token="<|im_end|>",
+                           add_prefix_space=False, tokenizer_class="GPT2Tokenizer", chat_template=INST_TEMPLATE)
+    document = config("LlamaForCausalLM", "llama", 49152, hidden_size=32, num_attention_heads=2, num_key_value_heads=1,
+                      tie_word_embeddings=True, rope_theta=100000, bos_token_id=1, eos_token_id=2, rope_interleaved=False)
+    return Repository("smollm", document, decoder(document, plain_layer(document)), tokenizer.files)
 
 
 def mistral():
@@ -151,6 +172,7 @@ def ministral3():
 
 REPOSITORIES = {
     "Tiny-Llama3-200K-Instruct": llama3, "tiny-llama3.2-tied": llama3_tied, "tiny_llama2": llama2, "tiny-llama2-fast": llama2_fast,
-    "tiny-llama-f32": llama_float32, "Tiny-Mistral-7B-v0.3": mistral, "Tiny-Mistral-Nemo-Instruct-2407": mistral_nemo,
+    "tiny-llama-f32": llama_float32, "tiny-llama-bare": llama_bare, "SmolLM2-100M-tiny": smollm2,
+    "Tiny-Mistral-7B-v0.3": mistral, "Tiny-Mistral-Nemo-Instruct-2407": mistral_nemo,
     "Tiny-Mixtral-4x100K": mixtral, "granite-3.3-tiny-base": granite, "SmolLM3-Tiny": smollm3, "ministral-3-tiny": ministral3,
 }

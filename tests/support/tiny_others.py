@@ -156,10 +156,21 @@ def bert(pooling):
     modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
-    readme = card("license: mit", "tags:", "- sentence-transformers", "- feature-extraction", "- mteb", "language: en",
-                  "pipeline_tag: sentence-similarity")
+    readme = card("license: mit  # as text", "tags:", "- sentence-transformers", "- 'feature-extraction'", '- "mteb"',
+                  "language: en",
+                  "pipeline_tag: sentence-similarity", "model-index:", "- name: other", "  results:", "  - task:",
+                  "      type: Classification", "    dataset: {type: mteb/some, name: MTEB Some}", "    metrics:",
+                  "    - type: accuracy", "      value: 73.79", "library_name: sentence-transformers")
     files = {"modules.json": modules, "README.md": readme, "1_Pooling/config.json": {"word_embedding_dimension": HIDDEN, **pooling}}
     return Repository("bert-bge", document, shapes, {**words.files, **files}, dtype="float32", dtypes=integers(shapes))
+
+
+def bert_classifier():
+    """A cross-encoder: one label, whose row is the classifier's."""
+    words = wordpiece(do_lower_case=True)
+    document = bert_config("BertForSequenceClassification", words, id2label={"0": "LABEL_0"}, label2id={"LABEL_0": 0})
+    shapes = {**bert_shapes(document, "bert."), "classifier.weight": (1, HIDDEN), "classifier.bias": (1,)}
+    return Repository("bert-bge", document, shapes, words.files, dtype="float32", dtypes=integers(shapes))
 
 
 def bert_masked():
@@ -198,11 +209,11 @@ def deepseek_layer(document):
         shapes = {**norms(document, prefix, "input_layernorm", "post_attention_layernorm"), **attention_of(f"{prefix}.self_attn")}
         if number < document["first_k_dense_replace"]:
             return {**shapes, **feed_forward(document, f"{prefix}.mlp")}
-        size = document["moe_intermediate_size"]
-        shapes[f"{prefix}.mlp.gate.weight"] = (EXPERTS, HIDDEN)
+        size, count = document["moe_intermediate_size"], document["n_routed_experts"]
+        shapes[f"{prefix}.mlp.gate.weight"] = (count, HIDDEN)
         if document["scoring_func"] == "sigmoid":
-            shapes[f"{prefix}.mlp.gate.e_score_correction_bias"] = (EXPERTS,)
-        for expert in range(EXPERTS):
+            shapes[f"{prefix}.mlp.gate.e_score_correction_bias"] = (count,)
+        for expert in range(count):
             shapes.update(feed_forward(document, f"{prefix}.mlp.experts.{expert}", size))
         return {**shapes, **feed_forward(document, f"{prefix}.mlp.shared_experts", size * document["n_shared_experts"])}
 
@@ -210,16 +221,18 @@ def deepseek_layer(document):
 
 
 def deepseek_config(architecture, model_type, words, **fields):
-    return config(architecture, model_type, words.size, num_key_value_heads=HEADS, kv_lora_rank=32, qk_nope_head_dim=16,
-                  qk_rope_head_dim=8, v_head_dim=24, n_routed_experts=EXPERTS, num_experts_per_tok=2, moe_intermediate_size=96,
-                  first_k_dense_replace=1, rms_norm_eps=1e-6, num_hidden_layers=3, bos_token_id=words.ids[V3_TOKENS[0]],
-                  eos_token_id=words.ids[V3_TOKENS[1]], **fields)
+    return config(architecture, model_type, words.size, **{
+        "num_key_value_heads": HEADS, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 24,
+        "n_routed_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": 96, "first_k_dense_replace": 1,
+        "rms_norm_eps": 1e-6, "num_hidden_layers": 3, "bos_token_id": words.ids[V3_TOKENS[0]],
+        "eos_token_id": words.ids[V3_TOKENS[1]], **fields})
 
 
 def deepseek2():
-    """As V2-Lite: q in one matrix, two shared experts, softmax."""
+    """As V2-Lite: q in one matrix, two shared experts, softmax; 26 layers, by which llama.cpp knows that q is in one."""
     words = deepseek_words()
     document = deepseek_config("DeepseekV2ForCausalLM", "deepseek_v2", words, q_lora_rank=None, n_shared_experts=2,
+                               num_hidden_layers=26, n_routed_experts=2, moe_intermediate_size=32, intermediate_size=64,
                                scoring_func="softmax", topk_method="greedy", n_group=1, topk_group=1, norm_topk_prob=False,
                                routed_scaling_factor=1.0, rope_scaling={
                                    "type": "yarn", "factor": 40, "original_max_position_embeddings": 64, "beta_fast": 32,
@@ -251,10 +264,26 @@ def deepseek3():
     return Repository("deepseek-v3", document, shapes, words.files, dtypes=floats)
 
 
+def deepseek3_float8():
+    """The same with matrices in float8 and a scale for each 32 × 32, some of which reach over the edge."""
+    words, document, shapes, floats = deepseek3_parts()
+    document["quantization_config"] = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                                       "weight_block_size": [32, 32]}
+    scaled, kinds = {}, dict(floats)
+    for name, shape in shapes.items():
+        scaled[name] = shape
+        if name.endswith("_proj.weight") or name.endswith("_mqa.weight"):
+            kinds[name] = "float8_e4m3fn"
+            scaled[f"{name}_scale_inv"] = tuple(-(-size // 32) for size in shape)
+            kinds[f"{name}_scale_inv"] = "float32"
+    return Repository("deepseek-v3", document, scaled, words.files, dtypes=kinds)
+
+
 REPOSITORIES = {
     "gpt-oss-tiny": lambda: gpt_oss(True), "gpt-oss-tiny-BF16": lambda: gpt_oss(False), "Phi-3-tiny-128k-instruct": phi3_long,
     "phi-4-tiny": phi4, "OLMo-2-tiny": lambda: olmo(False), "Olmo-3-tiny-Think": lambda: olmo(True), "GLM-4-tiny-0414": glm4,
     "bge-tiny-en-v1.5": lambda: bert({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}),
     "all-MiniLM-L2-v2": lambda: bert({"pooling_mode_mean_tokens": True}), "bert-tiny-uncased": bert_masked,
     "DeepSeek-V2-Tiny-Lite": deepseek2, "DeepSeek-V3-Tiny": deepseek3,
+    "DeepSeek-V3-Tiny-FP8": deepseek3_float8, "ms-marco-MiniLM-tiny": bert_classifier,
 }

@@ -1,6 +1,6 @@
 """Tiny repositories of Qwen 2, 3 and 3.5, dense and with experts."""
 from tiny_repository import (HIDDEN, Repository, attention, card, config, decoder, feed_forward, norms, plain_layer)
-from tiny_tokenizers import byte_level
+from tiny_tokenizers import byte_level, template
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>")
 PLAIN = ("<tool_call>", "</tool_call>", "<|fim_prefix|>")
@@ -91,6 +91,17 @@ def qwen3():
                       {**words.files, "chat_template.jinja": CHAT, "generation_config.json": {"top_k": 20, "temperature": 0.6}})
 
 
+def qwen3_embedding():
+    """An embedding model: names without `model.`, an end of text that the template adds."""
+    words = byte_level("qwen2", SPECIAL, PLAIN, eos_token="<|im_end|>", pad_token="<|endoftext|>", tokenizer_class="Qwen2Tokenizer",
+                       post=lambda ids: template(last=("<|endoftext|>", ids["<|endoftext|>"])))
+    document = qwen3_config("Qwen3Model", "qwen3", words)
+    shapes = decoder(document, plain_layer(document, head_norms=(32, 32)), head=False)
+    modules = [{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    return Repository("qwen2", document, {name.removeprefix("model."): shape for name, shape in shapes.items()},
+                      {**words.files, "modules.json": modules, "1_Pooling/config.json": {"pooling_mode": "lasttoken"}})
+
+
 def qwen3_moe():
     """Experts one by one, in two files, 11 layers: blk.10 stands before blk.2."""
     words = tokenizer(chat_template=CHAT)
@@ -108,7 +119,7 @@ def qwen3_moe_stacked():
     return Repository("qwen2", document, decoder(document, moe_layer(document, (), (32, 32), stacked=True)), words.files)
 
 
-KEY_HEADS, VALUE_HEADS, KEY_DIM, VALUE_DIM = 2, 4, 16, 32
+KEY_HEADS, VALUE_HEADS, KEY_DIM, VALUE_DIM = 2, 4, 16, 16  # llama.cpp has one size for both
 
 
 def qwen35_config(words, layers, **fields):
@@ -177,10 +188,10 @@ def qwen35(moe):
     return Repository("qwen35", document, shapes, words.files, dtypes=floats)
 
 
-def qwen35_text():
-    """Only text, as many key heads as value heads: nothing is reordered."""
+def qwen35_text(predicts):
+    """Only text, as many key heads as value heads: nothing is reordered. `predicts`: a layer predicts further tokens."""
     words = tokenizer("qwen35")
-    document = qwen35_config(words, 4, mtp_num_hidden_layers=1, tie_word_embeddings=True)
+    document = qwen35_config(words, 4, mtp_num_hidden_layers=1 if predicts else None, tie_word_embeddings=True)
     document.update({"architectures": ["Qwen3_5ForCausalLM"], "linear_num_key_heads": VALUE_HEADS, "rope_parameters": {
         "rope_type": "default", "rope_theta": 10000000.0, "partial_rotary_factor": 0.25}})
     channels = (2 * KEY_DIM + VALUE_DIM) * VALUE_HEADS
@@ -188,7 +199,9 @@ def qwen35_text():
     def block(prefix):
         return feed_forward(document, prefix)
 
-    shapes = {**decoder(document, qwen35_layer(document, block)), **multi_token_prediction(document, block)}
+    shapes = decoder(document, qwen35_layer(document, block))
+    if predicts:
+        shapes.update(multi_token_prediction(document, block))
     for name, shape in shapes.items():
         if name.endswith((".conv1d.weight", ".in_proj_qkv.weight")):
             shapes[name] = (channels, *shape[1:])
@@ -198,5 +211,6 @@ def qwen35_text():
 REPOSITORIES = {
     "Qwen2.5-Tiny-Instruct": qwen2, "tiny-qwen2-embedding": qwen2_embedding, "Qwen1.5-MoE-A100K": qwen2_moe, "Qwen3-Tiny": qwen3,
     "Qwen3-Tiny-200K-A100K": qwen3_moe, "tiny-qwen3moe-stacked": qwen3_moe_stacked, "Qwen3.5-Tiny": lambda: qwen35(False),
-    "Qwen3.5-Tiny-MoE": lambda: qwen35(True), "qwen3.5-text": qwen35_text,
+    "Qwen3.5-Tiny-MoE": lambda: qwen35(True), "qwen3.5-text": lambda: qwen35_text(True),
+    "qwen3.5-text-sft": lambda: qwen35_text(False), "Qwen3-Embedding-tiny": qwen3_embedding,
 }

@@ -6,6 +6,7 @@
 The same name always gives the same bytes. The name of the directory is part of the input: general.name is made of it.
 Standard library only. tests/mount/golden/hub_gguf.json holds what llama.cpp's converter writes for each.
 """
+import hashlib
 import os
 import sys
 
@@ -23,6 +24,18 @@ def write(parent, name):
     folder = os.path.join(parent, name)
     tiny_repository.write(BUILDERS[name](), folder)
     return folder
+
+
+def digest(folder):
+    """SHA-256 over the names and the bytes of all files."""
+    whole = hashlib.sha256()
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            with open(path, "rb") as file:
+                whole.update(os.path.relpath(path, folder).encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    return whole.hexdigest()
 
 
 def main(arguments):

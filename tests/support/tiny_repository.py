@@ -26,6 +26,9 @@ class Repository(NamedTuple):
 
 
 MANTISSA = {"bfloat16": 8, "float16": 11}  # bits, with the sign
+# Values of float32 at the edges of narrower types: signed zero, subnormal, ties, overflow, infinite, not a number.
+EDGES = (0x80000000, 0x00000001, 0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0xFF7F7FFF, 0x477FEFFF, 0x477FF000, 0x33000000,
+         0x33000001, 0x33C00000, 0x387FE000, 0x387FF000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000)
 
 
 @functools.cache
@@ -50,8 +53,12 @@ def elements(shape):
 
 
 def weights(name, dtype, shape):
-    """Numbers that depend only on the name. `dtype`: also "e8m0", the scales of MXFP4 blocks, as uint8."""
+    """Numbers that depend only on the name. `dtype`: also "e8m0", the scales of MXFP4 blocks, as uint8; "edges", float32 that
+    begins with EDGES and ends with a row of zeros."""
     count = elements(shape)
+    if dtype == "edges":
+        middle = weights(name, "float32", shape).data[4 * len(EDGES):4 * (count - shape[-1])]
+        return Tensor(name, "float32", shape, struct.pack(f"<{len(EDGES)}I", *EDGES) + middle + bytes(4 * shape[-1]))
     size = {"float32": 4, "int64": 0, "float16": 2, "bfloat16": 2}.get(dtype, 1)
     noise = hashlib.shake_128(name.encode()).digest(size * count)
     if dtype == "e8m0":
@@ -65,6 +72,8 @@ def weights(name, dtype, shape):
         table = halves(dtype)
         words = struct.unpack(f"<{count}H", noise)
         return Tensor(name, dtype, shape, struct.pack(f"<{count}H", *(table[word % len(table)] for word in words)))
+    if dtype == "float8_e4m3fn":
+        noise = bytes(byte if byte & 0x7F != 0x7F else byte ^ 0x40 for byte in noise)  # no NaN
     return Tensor(name, dtype, shape, noise)
 
 

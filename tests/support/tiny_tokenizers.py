@@ -38,6 +38,7 @@ SPLITS = {
     "gpt-4o": (like_gpt_4o(r"\p{N}{1,3}", CONTRACTIONS + "?"),),
     "tekken": (like_gpt_4o(r"\p{N}"),),
     "gpt-2": (),
+    "smollm": (),  # each digit alone
 }
 IGNORE_MERGES = ("llama-bpe", "gpt-4o", "tekken")
 
@@ -99,6 +100,7 @@ def byte_level(pre, special, plain=(), pairs=True, post=None, normalizer=None, *
     ids = {text: len(vocabulary) + at for at, text in enumerate((*special, *plain))}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": not SPLITS[pre]}
     splits = [{"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False} for regex in SPLITS[pre]]
+    splits += [{"type": "Digits", "individual_digits": True}] * (pre == "smollm")
     model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
              "fuse_unk": False, "byte_fallback": False, "ignore_merges": pre in IGNORE_MERGES, "vocab": vocabulary,
              "merges": merges if pairs else [" ".join(pair) for pair in merges]}
