@@ -265,7 +265,7 @@ def deepseek3():
 
 
 def deepseek3_float8():
-    """The same with matrices in float8 and a scale for each 32 × 32, some of which reach over the edge."""
+    """As V3 is published: matrices in float8 with a scale for each 32 × 32, the last of which are cut by the edge."""
     words, document, shapes, floats = deepseek3_parts()
     document["quantization_config"] = {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
                                        "weight_block_size": [32, 32]}

@@ -112,7 +112,7 @@ def qwen3_moe():
 
 
 def qwen3_moe_stacked():
-    """The same with the experts of a layer in two tensors."""
+    """Qwen3-MoE with the experts of a layer in two tensors."""
     words = tokenizer()
     document = qwen3_config("Qwen3MoeForCausalLM", "qwen3_moe", words, num_experts=EXPERTS, num_experts_per_tok=2,
                             moe_intermediate_size=96, torch_dtype=None, dtype="bfloat16")
