@@ -12,6 +12,7 @@
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
+#include "report/compare/common_weights.h"
 #include "report/compare/select_tensors.h"
 #include "report/stats/print.h"
 #include "report/stats/screen.h"
@@ -49,9 +50,10 @@ Result<void> check(const StatsArguments& arguments) {
 
 // Compares the checksums of the files that the tensors are in.
 void compare_files(const std::vector<compare::FoundModel>& models, const std::vector<compare::TensorPlace>& selected,
-                   const std::string& source, Outcome& outcome) {
+                   const compare::ShownModels& shown, const std::string& source, Outcome& outcome) {
   std::vector<std::vector<size_t>> by_model(models.size());
-  for (const compare::TensorPlace& place : selected) by_model[place.model].push_back(place.index);
+  for (const compare::TensorPlace& place : selected)
+    for (const size_t i : shown.stored_tensors(place)) by_model[place.model].push_back(i);
   for (size_t i = 0; i < models.size(); ++i)
     if (const auto compared = compare_files_of_tensors(*models[i].model, by_model[i]);
         !compared && !by_model[i].empty())
@@ -103,7 +105,10 @@ Exit run_stats(StatsArguments& arguments) {
     outcome.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
   });
   if (!models) return report_error(models.error());
-  const auto selected = select_tensors(*models, arguments.patterns);
+  const auto with_weights = compare::ShownModels::of(*models);
+  if (!with_weights) return report_error(with_weights.error());
+  const std::vector<compare::FoundModel>& shown = with_weights->models();
+  const auto selected = select_tensors(shown, arguments.patterns);
   // A tensor may be in a model that cannot be read, which was reported.
   if (!selected) {
     const Exit status = report_error(selected.error());
@@ -115,9 +120,9 @@ Exit run_stats(StatsArguments& arguments) {
   ProgressBar bar;
   stats::FigureOptions options = figure_options(arguments, selected->size());
   options.report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); };
-  stats::TensorProblems problems(*models, *selected, arguments.patterns.empty());
+  stats::TensorProblems problems(shown, *selected, arguments.patterns.empty());
   stats::Printer printer(print_options(arguments), models->empty() ? nullptr : models->front().model->budget);
-  const auto groups = compute_figures(*models, *selected, options, [&](stats::TensorFigures one) {
+  const auto groups = compute_figures(shown, *selected, options, [&](stats::TensorFigures one) {
     problems.note(one);
     return printer.add(std::move(one));
   });
@@ -128,7 +133,7 @@ Exit run_stats(StatsArguments& arguments) {
   if (arguments.channels || arguments.axis) problems.report_channels(arguments.axis, outcome);
   printer.end(*groups);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
-  if (!arguments.sample) compare_files(*models, *selected, source, outcome);
+  if (!arguments.sample) compare_files(*models, *selected, *with_weights, source, outcome);
   return outcome.status();
 }
 

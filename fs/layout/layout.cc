@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "formats/archive/symlink.h"
+#include "formats/computed_weights.h"
 #include "fs/tree/listing.h"
 
 namespace weightfs {
@@ -34,6 +35,28 @@ Later<TreePtr> tree_of(const Later<TreePtr>& tensors, const views::View& view) {
   });
 }
 
+using LaterWeights = Later<std::shared_ptr<const ComputedWeights>>;
+
+// What float32/ shows besides the stored tensors, if the layout has it.
+LaterWeights weights_of(const LaterModel& model, const LayoutParts& layout) {
+  if (!layout.has(LayoutPart::float32)) return LaterWeights::of(std::make_shared<const ComputedWeights>());
+  return LaterWeights([=]() -> Result<std::shared_ptr<const ComputedWeights>> {
+    const ModelPtr whole = TRY(model.get());
+    return std::make_shared<const ComputedWeights>(TRY(computed_weights(*whole)));
+  });
+}
+
+// float32/, with the computed weights.
+Later<TreePtr> float32_tree(const Later<TreePtr>& tensors, const LaterWeights& weights, const views::View& view) {
+  return Later<TreePtr>([=, &view]() -> Result<TreePtr> {
+    const TreePtr all = TRY(tensors.get());
+    const auto computed = TRY(weights.get());
+    if (computed->weights.empty()) return tree_of(tensors, view).get();
+    const ModelPtr model = TRY(with_computed(all->model(), computed->weights, Pieces::kept));
+    return tree_of(LaterModel::of(model), view, all->modified()).get();
+  });
+}
+
 // A text about the model, rendered on first use.
 template <class Render>
 Later<SourcePtr> text(const LaterModel& model, Render render) {
@@ -45,11 +68,18 @@ LaterModel whole_model(const ModelPtr& model) {
   return model->complete_model ? *model->complete_model : LaterModel::of(model);
 }
 
+// Whether a weight of float32/ is not computed, which warnings.txt tells, or why that is not known.
+bool has_uncomputed(const Model& model, const LaterWeights& weights) {
+  if (!may_have_computed_weights(model)) return false;
+  const auto computed = weights.get();
+  return !computed || !(*computed)->warnings.empty();
+}
+
 // Adds the texts about the model at the top of its tree. Their list is made when one is used, because most models of a
 // large directory are only listed.
-void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>& tensors,
+void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>& tensors, const LaterWeights& weights,
                const std::shared_ptr<const std::string>& name) {
-  const bool has_warnings = model->complete_model || !model->warnings.empty();
+  const bool has_warnings = model->complete_model || !model->warnings.empty() || has_uncomputed(*model, weights);
   std::vector<std::string_view> paths = {"metadata.json", "metadata.toml", "tensors.json"};
   for (const Document& document : model->documents) paths.push_back(document.path);
   if (has_warnings) paths.push_back("warnings.txt");
@@ -61,7 +91,10 @@ void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>
         files->push_back(text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
         files->push_back(Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
         for (const Document& document : model->documents) files->push_back(document.source);
-        if (has_warnings) files->push_back(text(whole, warnings_text));
+        if (has_warnings)
+          files->push_back(text(whole, [=](const Model& m) -> Result<SourcePtr> {
+            return warnings_text(m, TRY(weights.get())->warnings);
+          }));
         return files;
       }));
 }
@@ -148,9 +181,13 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
   const auto tensors = tree_of(whole, views::kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
   const LayoutParts& layout = options.layout;
+  const auto weights = weights_of(whole, layout);
   for (const views::View* const view : views::all())
     if (layout.has(view->directory))
-      builder.add_tree(view->directory, modified, view == &views::kTensorsView ? tensors : tree_of(tensors, *view));
+      builder.add_tree(view->directory, modified,
+                       view == &views::kTensorsView   ? tensors
+                       : view == &views::kFloat32View ? float32_tree(tensors, weights, *view)
+                                                      : tree_of(tensors, *view));
   if (layout.has(LayoutPart::views)) builder.add_tree("views", modified, model_files(whole, name, modified, options));
   if (layout.has(LayoutPart::files)) add_files_directory(builder, model, modified);
   if (model->nested && layout.has(LayoutPart::nested))
@@ -158,7 +195,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
   // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
   if (layout.has(LayoutPart::metadata)) {
     if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
-    add_texts(builder, model, tensors, name);
+    add_texts(builder, model, tensors, weights, name);
   }
   return std::move(builder).freeze();
 }

@@ -332,15 +332,16 @@ Result<SourcePtr> metadata_toml(const Model& model, const std::string& source) {
   return render_metadata(model, source, [](const Map& map, Budget& budget) { return to_toml(map, budget); });
 }
 
-Result<SourcePtr> warnings_text(const Model& model) {
+Result<SourcePtr> warnings_text(const Model& model, std::span<const std::string> more) {
   const BudgetPtr budget = budget_for(model);
   auto text = rendered(*budget, [&](TextSink& out) {
     if (const std::string incomplete = to_sentence(completeness_of(model)); !incomplete.empty())
       out.append(incomplete + "\n");
-    for (const std::string& warning : model.warnings) {
-      out.append(printable(warning));
-      out.append(1, '\n');
-    }
+    for (const std::span<const std::string> warnings : {std::span<const std::string>(model.warnings), more})
+      for (const std::string& warning : warnings) {
+        out.append(printable(warning));
+        out.append(1, '\n');
+      }
   });
   if (!text) return tl::unexpected(text.error());
   return charged_text(std::move(*text), budget);

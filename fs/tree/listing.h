@@ -1,6 +1,7 @@
 // Renders the texts that describe a model: metadata.json, metadata.toml, tensors.json, warnings.txt.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,11 @@ uint64_t file_bytes(const Model& model);
 /// are rendered when read: a tensor costs four bytes. Fails as Budget::charge does.
 Result<SourcePtr> tensor_index(TreePtr tensors);
 
-/// metadata.json, metadata.toml, and warnings.txt (one line per warning, control characters escaped). The text is
-/// charged to the model's budget while it exists. Fail as Budget::charge does.
+/// metadata.json, metadata.toml, and warnings.txt (one line per warning, control characters escaped; `more` follow
+/// those of the model). The text is charged to the model's budget while it exists. Fail as Budget::charge does.
 Result<SourcePtr> metadata_json(const Model& model, const std::string& source);
 Result<SourcePtr> metadata_toml(const Model& model, const std::string& source);
-Result<SourcePtr> warnings_text(const Model& model);
+Result<SourcePtr> warnings_text(const Model& model, std::span<const std::string> more = {});
 
 /// A shape in JSON: [2,3].
 std::string shape_text(ShapeView shape);

@@ -19,7 +19,6 @@ Result<SourcePtr> open_float32(const Model& model, size_t index) {
 
 }  // namespace
 
-extern const View kFloat32View;
 const View kFloat32View = {
     .directory = "float32", .suffix = ".npy", .has = is_in_view, .size = float32_size, .open = open_float32};
 

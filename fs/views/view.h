@@ -28,5 +28,7 @@ std::span<const View* const> all();
 
 /// tensors/: the bytes of each tensor as stored.
 extern const View kTensorsView;
+/// float32/: the numbers of each tensor.
+extern const View kFloat32View;
 
 }  // namespace weightfs::views

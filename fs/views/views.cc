@@ -4,7 +4,6 @@
 
 namespace weightfs::views {
 
-extern const View kFloat32View;
 extern const View kNpyView;
 
 std::span<const View* const> all() {

@@ -15,8 +15,8 @@ namespace weightfs::compare {
 /// Two models of the same path, with a difference or an error.
 struct ModelComparison {
   std::string path;  ///< of a nested model, or of one in a directory; "" for the source
-  ModelPtr a;        ///< the tensors of a repository as a GGUF has them, if names are mapped
-  ModelPtr b;        ///< the same
+  ModelPtr a;  ///< its tensors are those that were compared: computed weights in the place of packed ones, and those
+  ModelPtr b;  ///< of a repository as a GGUF has them, if names are mapped
   std::optional<MappedNames> mapped;
   MetadataComparison metadata;
   TensorComparison tensors;

@@ -2,21 +2,27 @@
 
 #include <fmt/core.h>
 
+#include "formats/computed_weights.h"
 #include "formats/mapping/mapping.h"
 #include "report/text/words.h"
 
 namespace weightfs::compare {
 
-std::optional<MappedNames> mapped_names(const ModelPtr& a, const ModelPtr& b) {
+Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPtr& b) {
   const bool is_a_gguf = a->gguf_keys != nullptr;
-  if (is_a_gguf == (b->gguf_keys != nullptr)) return std::nullopt;
+  if (is_a_gguf == (b->gguf_keys != nullptr)) return std::optional<MappedNames>();
   const ModelPtr& gguf = is_a_gguf ? a : b;
-  const ModelPtr& repository = is_a_gguf ? b : a;
-  if (!mapping::is_of_transformers(*repository)) return std::nullopt;
+  ModelPtr repository = is_a_gguf ? b : a;
+  if (!mapping::is_of_transformers(*repository)) return std::optional<MappedNames>();
+  if (may_have_computed_weights(*repository)) {
+    const ComputedWeights computed = TRY(computed_weights(*repository));
+    repository = TRY(with_computed(repository, computed.weights, Pieces::left_out));
+  }
   const auto made = mapping::with_gguf_names(repository);
-  if (!made || made->architecture != text_in(gguf->metadata, "general.architecture")) return std::nullopt;
-  if (made->unplaced == made->model->tensors.size()) return std::nullopt;
-  return MappedNames{is_a_gguf ? Side::b : Side::a, made->model, made->unplaced + made->dropped};
+  if (!made || made->architecture != text_in(gguf->metadata, "general.architecture"))
+    return std::optional<MappedNames>();
+  if (made->unplaced == made->model->tensors.size()) return std::optional<MappedNames>();
+  return std::optional(MappedNames{is_a_gguf ? Side::b : Side::a, made->model, made->unplaced + made->dropped});
 }
 
 std::string mapped_names_sentence(const MappedNames& names, const std::string& repository) {

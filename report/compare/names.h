@@ -24,8 +24,9 @@ struct MappedNames {
 };
 
 /// Nothing if the names of both are compared as they are: no side is a GGUF, the other is no repository of the same
-/// architecture, or no tensor has a place in a GGUF.
-std::optional<MappedNames> mapped_names(const ModelPtr& a, const ModelPtr& b);
+/// architecture, or no tensor has a place in a GGUF. Weights that the repository packs are computed. Fails as
+/// computed_weights() does.
+Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPtr& b);
 
 /// "25 of 27 tensors of A were compared by the names of llama.cpp".
 std::string mapped_names_sentence(const MappedNames& names, const std::string& repository);
