@@ -130,14 +130,15 @@ struct Extended {
 }  // namespace
 
 bool may_have_computed_weights(const Model& model) {
+  static constexpr auto kPackedEnds = std::to_array<std::string_view>({"qweight", "weight_packed"});
   static constexpr auto kTypes =
-      std::to_array<std::string_view>({"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "int32", "int8", "uint8"});
-  static constexpr auto kEnds = std::to_array<std::string_view>({"qweight", "weight", "weight_packed"});
+      std::to_array<std::string_view>({"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "int8", "uint8"});
   if (!traits_of(model.format).has_modules || model.beside == nullptr) return false;
-  for (size_t i = 0; i < model.tensors.size(); ++i)
-    if (summary::is_in(model.tensors.dtype(i)->name, kTypes) &&
-        summary::is_in(summary::last_component(model.tensors.name(i)), kEnds))
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const std::string_view end = summary::last_component(model.tensors.name(i));
+    if (end == "weight" ? summary::is_in(model.tensors.dtype(i)->name, kTypes) : summary::is_in(end, kPackedEnds))
       return true;
+  }
   return false;
 }
 
@@ -173,7 +174,7 @@ Result<ModelPtr> with_computed(const ModelPtr& model, std::span<const ComputedWe
     if (!weight.stored) tensor.name = weight.name;
     tensor.dtype = weight.values.refused() ? &kUnknownDType : dtype_named("float32");
     if (!weight.values.refused()) {
-      tensor.stored_dtype = "float32";
+      tensor.stored_dtype = "computed";
       tensor.scope = weight.scope;
       tensor.shape = weight.shape;
       tensor.source = weight.values;

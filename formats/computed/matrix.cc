@@ -9,9 +9,11 @@
 namespace weightfs::computed {
 namespace {
 
-constexpr uint64_t kTile = kMaxColumns;             // elements
-constexpr size_t kMostTiles = 24;                   // of 1 MB
+constexpr uint64_t kTile = uint64_t{1} << 19;       // elements: the fewer tiles, the longer the reads of columns
+constexpr size_t kMostTiles = 16;                   // more than threads read at once
 constexpr uint64_t kWholeRows = uint64_t{1} << 18;  // bytes that are read at once, with what is between the columns
+constexpr uint64_t kShortRow = uint64_t{1} << 13;   // bytes
+static_assert(kTile >= kMaxColumns);
 
 class MatrixSource final : public Source {
  public:
@@ -109,8 +111,8 @@ Result<void> read_part(const Source& source, uint64_t offset, std::span<std::byt
 Result<void> read_columns(const Source& source, const Columns& columns, std::span<std::byte> out, Reading reading) {
   const auto width = static_cast<size_t>(columns.width);
   if (columns.width == columns.pitch) return read_part(source, columns.begin, out, reading);
-  // A few rows are read with what is between their columns, unless that is much more.
-  const uint64_t at_once = columns.pitch > 8 * columns.width ? 1 : std::max<uint64_t>(1, kWholeRows / columns.pitch);
+  // Short rows are read with what is between their columns, which takes less time than a read of each.
+  const uint64_t at_once = columns.pitch > kShortRow ? 1 : kWholeRows / columns.pitch;
   std::vector<std::byte> rows;
   for (uint64_t row = 0; row < columns.rows; row += at_once) {
     const uint64_t count = std::min(at_once, columns.rows - row);

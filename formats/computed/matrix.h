@@ -38,8 +38,8 @@ class Matrix {
 };
 using MatrixPtr = std::unique_ptr<const Matrix>;
 
-/// Rows that were computed last, of all matrices of a model: 24 MB. A tile is a range of rows of about 1 MB. A kernel
-/// reads a file in pieces of 128 KB, and statistics read elements in blocks.
+/// Rows that were computed last, of all matrices of a model: at most 32 MB. A tile is a range of rows of at most 2 MB.
+/// A kernel reads a file in pieces of 128 KB, and statistics read elements in blocks.
 class RecentTiles {
  public:
   using Tile = std::shared_ptr<const std::vector<float>>;

@@ -112,8 +112,9 @@ class RowPackedMatrix final : public Matrix {
     std::vector<uint32_t> words(static_cast<size_t>(count * pitch));
     TRY_VOID(read_part(*its_.words, first * pitch * kWordBytes, std::as_writable_bytes(std::span(words)), reading));
     for (size_t i = 0; i < count; ++i)
-      for (size_t k = 0; k < its_.inputs; ++k)
-        out[i * its_.inputs + k] = integer_of(words[i * pitch + k / in_word_], k % in_word_);
+      for (size_t word = 0, k = 0; k < its_.inputs; ++word)
+        for (uint32_t place = 0; place < in_word_ && k < its_.inputs; ++place, ++k)
+          out[i * its_.inputs + k] = integer_of(words[i * pitch + word], place);
     return {};
   }
 

@@ -196,7 +196,7 @@ def refused_cases():
     yield "awq-3-bits", groups.awq(PREFIX), awq(bits=3), "bits is 3; expected 4"
     rows = Sizes(-8, 8, 20, 64, 32)
     packed = pack_quantized(PREFIX, rows.codes, 4, rows.half_scales)
-    yield "packed-8-bits", packed, compressed("pack-quantized", 8, 32, "group"), "weight_packed is int32 [20,8]; expected [20,16]"
+    yield "packed-as-8-bits", packed, compressed("pack-quantized", 8, 32, "group"), "weight_packed is int32 [20,8]; expected [20,16]"
     yield "packed-16-bits", packed, compressed("pack-quantized", 16, 32, "group"), "num_bits is 16; expected 1 to 8"
     yield "packed-as-channels", packed, compressed("pack-quantized", 4, None, "channel"), "for 20 rows and the strategy channel"
     yield ("packed-without-zeros", packed, compressed("pack-quantized", 4, 32, "group", symmetric=False),
@@ -307,7 +307,7 @@ class PackedRepositories(TestCase):
 
     def compare(self, a, b):
         done = run("diff", "--stat", "--json", a, b)
-        return json.loads(done.stdout)["models"][0]
+        return json.loads(done.stdout)
 
     def original(self, weight):
         return write(self, "original", [tensor(WEIGHT, weight.astype(numpy.float32))], None)
@@ -323,7 +323,7 @@ class PackedRepositories(TestCase):
             self.assertEqual((found["missing"], found["added"]), ([], []), found)
             [changed] = found["changed"]
             self.assertEqual(changed["name"], WEIGHT)
-            self.assertAlmostEqual(changed["deviation"]["relative_error"], error, 9)
+            self.assertAlmostEqual(changed["stat"]["relative_error"], error, 9)
         self.assertEqual(self.compare(self.path("gptq"), self.path("awq"))["changed"], [])
 
     def test_diff_of_float8_is_by_value(self):
