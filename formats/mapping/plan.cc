@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/text.h"
@@ -104,17 +105,22 @@ class HubNames {
   bool is_tied_;
 };
 
-// The tensors in the order in which the converter reads them.
-Result<std::vector<uint32_t>> reading_order(const Model& model) {
-  std::map<const Source*, size_t> files;  // in the order of the model, which is that of their names
+// The tensors in the order in which the converter reads them: the files of the repository by name, as in the model; in
+// each the tensors by name. Computed weights are where the tensor of their name is stored.
+std::vector<uint32_t> reading_order(const Model& model, const Model& stored) {
+  std::map<const Source*, size_t> files;
+  std::map<std::string_view, size_t> file_of;
+  for (size_t i = 0; i < stored.tensors.size(); ++i) {
+    const TensorView tensor = stored.tensors[i];
+    file_of[tensor.name] = files.emplace(tensor.source.whole().get(), files.size()).first->second;
+  }
   std::vector<std::pair<size_t, std::string_view>> keys;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const TensorView tensor = model.tensors[i];
-    const Source* const file = tensor.source.whole().get();
-    keys.emplace_back(files.emplace(file, files.size()).first->second, tensor.name);
+    const auto file = file_of.find(model.tensors.name(i));
+    keys.emplace_back(file == file_of.end() ? files.size() : file->second, model.tensors.name(i));
   }
   std::vector<uint32_t> order(keys.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::iota(order.begin(), order.end(), 0U);
   std::ranges::sort(order, {}, [&](uint32_t i) { return keys[i]; });
   return order;
 }
@@ -129,7 +135,7 @@ class Planner {
         experts_(repository.config().number({"num_local_experts", "num_experts", "n_routed_experts"}).value_or(0)) {}
 
   Result<Plan> run() {
-    const std::vector<uint32_t> order = TRY(reading_order(model_));
+    const std::vector<uint32_t> order = reading_order(model_, repository_.stored());
     if (model_.budget != nullptr) TRY_VOID(model_.budget->charge(Cost::step, order.size() * kSteps));
     for (const uint32_t i : order) TRY_VOID(name(i));
     for (const uint32_t i : order) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/computed_weights.h"
 #include "formats/format.h"
 
 namespace weightfs::mapping {
@@ -31,6 +32,15 @@ const Map* text_object(const Map& config) {
 
 }  // namespace
 
+Result<void> Repository::compute_float8() {
+  const summary::Fields quantisation = config().object({"quantization_config"});
+  if (!quantisation || quantisation.text({"quant_method"}) != "fp8") return {};
+  if (!may_have_computed_weights(*stored_)) return {};
+  const ComputedWeights computed = TRY(computed_weights(*stored_));
+  model_ = TRY(with_computed(stored_, computed.weights, Pieces::left_out));
+  return {};
+}
+
 Result<std::unique_ptr<Repository>> Repository::open(const ModelPtr& model, std::string name) {
   std::unique_ptr<Repository> made(new Repository(model, std::move(name)));
   const Map* const config = made->files_.object("config.json");
@@ -48,6 +58,7 @@ Result<std::unique_ptr<Repository>> Repository::open(const ModelPtr& model, std:
   if (made->architecture_ == nullptr)
     return failure(Code::unsupported,
                    fmt::format("no architecture of llama.cpp is known for {}", printable(made->class_name_)));
+  TRY_VOID(made->compute_float8());
   return made;
 }
 

@@ -18,11 +18,13 @@ namespace weightfs::mapping {
 class Repository {
  public:
   /// `name` is that of the directory, or of the repository without its owner. Fails with unsupported if config.json is
-  /// missing or names a class that llama.cpp has no architecture for, in a sentence that says which.
+  /// missing or names a class that llama.cpp has no architecture for, in a sentence that says which; and as
+  /// computed_weights() does.
   static Result<std::unique_ptr<Repository>> open(const ModelPtr& model, std::string name);
 
+  /// The model; matrices of float8 with scales are computed.
   const Model& model() const { return *model_; }
-  const ModelPtr& model_pointer() const { return model_; }
+  const Model& stored() const { return *stored_; }  ///< as its files have it
   const std::string& name() const { return name_; }
   const Architecture& architecture() const { return *architecture_; }
   const std::string& class_name() const { return class_name_; }  ///< of the text model: "LlamaForCausalLM"
@@ -38,9 +40,12 @@ class Repository {
   Result<const Map*> object(const std::string& path);
 
  private:
-  Repository(const ModelPtr& model, std::string name) : model_(model), name_(std::move(name)), files_(*model) {}
+  Repository(const ModelPtr& model, std::string name)
+      : model_(model), stored_(model), name_(std::move(name)), files_(*model) {}
+  Result<void> compute_float8();
 
   ModelPtr model_;
+  ModelPtr stored_;
   std::string name_;
   summary::SmallFiles files_;
   Map config_;

@@ -167,6 +167,7 @@ Result<void> check_quantisation(Repository& repository) {
   if (!quantisation) return {};
   const std::string method = quantisation.text({"quant_method"});
   if (method == "mxfp4" && repository.architecture().id == Arch::gpt_oss) return {};
+  if (method == "fp8" && &repository.model() != &repository.stored()) return {};
   return failure(Code::unsupported, fmt::format("the tensors are quantised by {} (quantization_config); GGUF has no "
                                                 "such type",
                                                 method.empty() ? "another program" : printable(method)));
@@ -201,7 +202,7 @@ Result<ModelPtr> as_gguf(const ModelPtr& model, const std::string& name, GgufTyp
   if (const Completeness found = completeness_of(*model); !found.is_complete())
     return failure(Code::unsupported, printable(to_sentence(found)));
   Plan all = TRY(plan(*repository, Unplaced::refused));
-  const GgufType matrices = type_of_matrices(*model, all.tensors, type);
+  const GgufType matrices = type_of_matrices(repository->model(), all.tensors, type);
   auto made = TRY(tensors_of(*repository, all, matrices, Unplaced::refused));
   TRY_VOID(cut_embeddings(*repository, *made));
   TensorList tensors;
