@@ -57,7 +57,7 @@ class ColumnPackedMatrix final : public Matrix {
     return groups;
   }
 
-  // Of each group and each of these outputs.
+  // Reads the scale of each group and each of these outputs.
   Result<std::vector<float>> scales_of(uint64_t first, uint64_t count, Reading reading) const {
     std::vector<float> scales(static_cast<size_t>(its_.groups.groups * count));
     const Columns columns{its_.outputs * sizeof(float), first * sizeof(float), count * sizeof(float),

@@ -157,6 +157,8 @@ Result<CompressedRules> compressed_rules(const Fields& group, std::string_view f
   const std::string type = weights.text({"type"});
   rules.is_integer = type.empty() || type == "int";
   rules.is_symmetric = weights.flag("symmetric").value_or(true);
+  const std::string order = lower_case(weights.text({"actorder"}));
+  rules.is_reordered = order == "group" || order == "dynamic" || weights.flag("actorder").value_or(false);
   rules.group_size = weights.positive({"group_size"}).value_or(0);
   rules.block = TRY(stated_block(weights, "block_structure"));
   return rules;
@@ -273,6 +275,8 @@ Result<MatrixPtr> compressed_matrix(const CompressedRules& rules, ModulePieces& 
   if (pieces.has("weight_g_idx"))
     packed.groups.index =
         std::make_shared<Slice>(TRY(pieces.take("weight_g_idx", {"int32", "int64"}, {packed.inputs})).source);
+  else if (rules.is_reordered && packed.groups.groups > 1)
+    return failure(Code::unsupported, "weight_g_idx is missing, though actorder is group");
   return matrix_of(packed);
 }
 

@@ -21,8 +21,8 @@ struct ScaledRules {
   std::optional<Block> block = {};  ///< weight_block_size
 };
 
-/// Of the methods fp8 and fbgemm_fp8, and of ModelOpt's FP8 and NVFP4. Both fail with unsupported if a field is missing
-/// or has a value of which the packing is not known.
+/// Reads what fp8 and fbgemm_fp8 state, and ModelOpt for FP8 and NVFP4. Both fail with unsupported if a field is
+/// missing or has a value that no known packing has.
 Result<ScaledRules> fp8_rules(const summary::Fields& quantisation);
 Result<ScaledRules> modelopt_rules(const summary::Fields& quantisation);
 
@@ -36,6 +36,7 @@ struct CompressedRules {
   uint32_t bits = 0;
   bool is_integer = true;
   bool is_symmetric = true;
+  bool is_reordered = false;        ///< weight_g_idx lists the group of each input
   uint64_t group_size = 0;          ///< 0: none
   std::optional<Block> block = {};  ///< block_structure
 };

@@ -187,20 +187,24 @@ def refused_cases():
     yield "no-scales", without(good, "scales"), gptq(), "scales is missing"
     yield "no-zeros", without(good, "qzeros"), gptq(), "qzeros is missing, though sym is not true"
     yield "no-g-idx", without(good, "g_idx"), gptq(desc_act=True), "g_idx is missing, though desc_act is true"
-    yield "zeros-of-another-size", with_other(good, "qzeros", numpy.zeros((3, 7), numpy.int32)), gptq(), "qzeros is int32 [3,7]"
+    zeros = with_other(good, "qzeros", numpy.zeros((3, 7), numpy.int32))
+    yield "zeros-of-another-size", zeros, gptq(), "qzeros is int32 [3,7]; expected [3,8]"
     yield "no-groups", with_other(good, "scales", numpy.zeros((0, 64), numpy.float16)), gptq(), "scales is float16 [0,64]"
     yield "no-inputs", with_other(good, "qweight", numpy.zeros((0, 64), numpy.int32)), gptq(), "qweight is int32 [0,64]"
-    yield "int64", with_other(good, "qweight", numpy.zeros((12, 64), numpy.int64)), gptq(), "qweight is int64 [12,64]; expected int32"
+    wide = with_other(good, "qweight", numpy.zeros((12, 64), numpy.int64))
+    yield "int64", wide, gptq(), "qweight is int64 [12,64]; expected int32"
     yield "weight-beside", good + [tensor(WEIGHT, numpy.ones((2, 2), numpy.float32))], gptq(), "a tensor of this name is stored"
     yield "gemv", groups.awq(PREFIX), awq(version="gemv"), "version is gemv; expected gemm"
     yield "awq-3-bits", groups.awq(PREFIX), awq(bits=3), "bits is 3; expected 4"
     rows = Sizes(-8, 8, 20, 64, 32)
     packed = pack_quantized(PREFIX, rows.codes, 4, rows.half_scales)
-    yield "packed-as-8-bits", packed, compressed("pack-quantized", 8, 32, "group"), "weight_packed is int32 [20,8]; expected [20,16]"
+    yield "packed-as-8-bits", packed, compressed("pack-quantized", 8, 32), "weight_packed is int32 [20,8]; expected [20,16]"
     yield "packed-16-bits", packed, compressed("pack-quantized", 16, 32, "group"), "num_bits is 16; expected 1 to 8"
     yield "packed-as-channels", packed, compressed("pack-quantized", 4, None, "channel"), "for 20 rows and the strategy channel"
     yield ("packed-without-zeros", packed, compressed("pack-quantized", 4, 32, "group", symmetric=False),
            "weight_zero_point is missing, though symmetric is false")
+    yield ("packed-not-reordered", packed, compressed("pack-quantized", 4, 32, "group", actorder="group"),
+           "weight_g_idx is missing, though actorder is group")
     yield "packed-unknown", packed, compressed("marlin-24", 4, 32, "group"), "in the format marlin-24 with weight_packed"
     yield ("packed-in-no-shape", with_other(packed, "weight_shape", numpy.array([-1, 64])), compressed("pack-quantized", 4),
            "18446744073709551615 outputs of 64 inputs")
@@ -248,7 +252,7 @@ class PackedWeights(OneMountTestCase):
                     file.seek(int(begin))
                     self.assertEqual(file.read(1000), whole[begin:begin + 1000], name)
 
-    def test_contradictions_are_told_and_not_shown(self):
+    def test_weight_that_contradicts_its_description_is_absent_with_a_warning(self):
         for name, reason in self.reasons.items():
             with self.subTest(name):
                 shown = os.listdir(self.path_of(name, "float32"))
@@ -284,7 +288,7 @@ class PackedRepositories(TestCase):
         groups = Groups(4, 96, 64, 32)
         for name, tensors, stated, document in (
                 ("a", groups.gptq(PREFIX), {"bits": 4, "group_size": 32, "desc_act": False}, "quantize_config.json"),
-                ("b", groups.awq(PREFIX), {"w_bit": 4, "q_group_size": 32, "zero_point": True, "version": "GEMM"}, "quant_config.json")):
+                ("b", groups.awq(PREFIX), {"w_bit": 4, "q_group_size": 32, "version": "GEMM"}, "quant_config.json")):
             done = run("cat", write(self, name, tensors, stated, document=document), f"float32/{WEIGHT}.npy", text=False)
             self.assertEqual(done.stdout[-groups.weight().nbytes:], groups.weight().tobytes(), done.stderr)
 

@@ -36,7 +36,8 @@ def bit_string(integers, bits):
 def whole_in_words(integers, bits):
     """Integers in the lowest bits first, as many as fit into a number of 32 bits."""
     factor = 32 // bits
-    return [sum(int(value) << bits * i for i, value in enumerate(integers[at:at + factor])) for at in range(0, len(integers), factor)]
+    parts = [integers[at:at + factor] for at in range(0, len(integers), factor)]
+    return [sum(int(value) << bits * i for i, value in enumerate(part)) for part in parts]
 
 
 def words(rows):
