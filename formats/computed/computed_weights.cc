@@ -38,8 +38,11 @@ class Collector {
     const std::string_view end = rules_.weight_of(pieces);
     if (end.empty()) return {};
     if (model_.budget != nullptr) TRY_VOID(model_.budget->charge(Cost::kept, kMemory + module.name.size()));
-    ComputedWeight weight = named(module, end);
-    auto values = compute(pieces, weight);
+    ComputedWeight weight = named(pieces, module, end);
+    const auto is_its = [&](const auto& member) { return model_.tensors.name(member.tensor) == weight.name; };
+    auto values = !weight.stored && std::ranges::any_of(module.members, is_its)
+                      ? failure(Code::unsupported, "a tensor of this name is stored")
+                      : compute(pieces, weight);
     if (values)
       weight.values = std::move(*values);
     else
@@ -69,13 +72,13 @@ class Collector {
   }
 
  private:
-  // "x.qweight" and "x.weight_packed" become "x.weight".
-  ComputedWeight named(const summary::Module& module, std::string_view end) const {
+  // "x.qweight" and "x.weight_packed" become "x.weight", and "x_blocks" becomes "x".
+  ComputedWeight named(const ModulePieces& pieces, const summary::Module& module, std::string_view end) const {
     ComputedWeight out;
     for (const summary::Module::Member& member : module.members) {
+      if (!pieces.is_named(member.tensor, end)) continue;
       const std::string_view name = model_.tensors.name(member.tensor);
-      if (summary::last_component(name) != end) continue;
-      out.name = std::string(name.substr(0, name.size() - end.size())) + "weight";
+      out.name = end == "blocks" ? module.name : std::string(name.substr(0, name.size() - end.size())) + "weight";
       out.scope = model_.tensors.scope(member.tensor);
       if (end == "weight") out.stored = member.tensor;
       break;
@@ -84,12 +87,11 @@ class Collector {
   }
 
   Result<Slice> compute(ModulePieces& pieces, ComputedWeight& weight) {
-    if (!weight.stored && pieces.has("weight")) return failure(Code::unsupported, "a tensor of this name is stored");
     MatrixPtr matrix = TRY(rules_.matrix(pieces));
     for (const size_t i : pieces.taken())
       if (model_.tensors.scope(i) != weight.scope)
         return failure(Code::unsupported, "its tensors are in several graphs");
-    const Shape shape{matrix->rows(), matrix->columns()};
+    const Shape shape = matrix->shape();
     const auto elements = elements_of(shape);
     if (!elements || *elements > kMaxElements) return failure(Code::unsupported, "too many elements");
     weight.shape = shape;
@@ -136,6 +138,7 @@ bool may_have_computed_weights(const Model& model) {
   if (!traits_of(model.format).has_modules || model.beside == nullptr) return false;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const std::string_view end = summary::last_component(model.tensors.name(i));
+    if (end.ends_with("_blocks")) return true;
     if (end == "weight" ? summary::is_in(model.tensors.dtype(i)->name, kTypes) : summary::is_in(end, kPackedEnds))
       return true;
   }

@@ -28,6 +28,8 @@ class Matrix {
 
   virtual uint64_t rows() const = 0;
   virtual uint64_t columns() const = 0;  ///< from 1 to kMaxColumns
+  /// The shape of the tensor: the rows may be those of several matrices.
+  virtual std::vector<uint64_t> shape() const { return {rows(), columns()}; }
 
   /// Computes the rows from `first` on that `out` has room for. Fails with corrupt if stored numbers contradict each
   /// other, and as reading the parts fails.

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 
-#include "formats/summary/tensors/tensor_name.h"
-
 namespace weightfs::computed {
+
+bool ModulePieces::is_named(size_t tensor, std::string_view end) const {
+  const std::string_view name = tensors_.name(tensor);
+  const size_t separator = module_.name.empty() ? 0 : 1;
+  return name.size() == module_.name.size() + separator + end.size() && name.ends_with(end);
+}
 
 std::optional<size_t> ModulePieces::place_of(std::string_view end) const {
   for (const summary::Module::Member& member : module_.members)
-    if (summary::last_component(tensors_.name(member.tensor)) == end) return member.tensor;
+    if (is_named(member.tensor, end)) return member.tensor;
   return std::nullopt;
 }
 
@@ -28,10 +32,8 @@ ShapeView ModulePieces::shape_of(std::string_view end) const {
 Result<TensorView> ModulePieces::take(std::string_view end, TypeNames types) {
   const auto place = place_of(end);
   if (!place) return failure(Code::unsupported, fmt::format("{} is missing", end));
-  const auto is_named = [&](const summary::Module::Member& member) {
-    return summary::last_component(tensors_.name(member.tensor)) == end;
-  };
-  if (std::ranges::count_if(module_.members, is_named) > 1)
+  const auto is_it = [&](const summary::Module::Member& member) { return is_named(member.tensor, end); };
+  if (std::ranges::count_if(module_.members, is_it) > 1)
     return failure(Code::unsupported, fmt::format("{} is there more than once", end));
   const TensorView tensor = tensors_[*place];
   if (tensor.source.refused()) return failure(Code::unsupported, fmt::format("{} was refused", end));

@@ -1,4 +1,4 @@
-// The tensors of one module of a quantised repository, as the ends of their names tell them apart.
+// The tensors of one module of a quantised repository, which the ends of their names tell apart.
 #pragma once
 
 #include <array>
@@ -25,6 +25,9 @@ class ModulePieces {
 
   std::string_view name() const { return module_.name; }
 
+  /// Whether the tensor is the one of this end: "x.weight_scale" or "x_scales" of the module x.
+  bool is_named(size_t tensor, std::string_view end) const;
+
   bool has(std::string_view end) const { return place_of(end).has_value(); }
   /// Whether the module has a tensor of this end, and its type is one of these.
   bool has(std::string_view end, TypeNames types) const;
@@ -32,7 +35,7 @@ class ModulePieces {
   /// The shape of the tensor of this end; empty if there is none.
   ShapeView shape_of(std::string_view end) const;
 
-  /// The tensor whose name ends with the component `end`: it is one of those that a weight is computed from. Fails with
+  /// The tensor of this end: it is one of those that a weight is computed from. Fails with
   /// unsupported if it is missing, if there are several, or if it was refused or has another type.
   Result<TensorView> take(std::string_view end, TypeNames types);
 

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/computed/expert_blocks.h"
 #include "formats/summary/tensors/target_groups.h"
-#include "formats/summary/tensors/tensor_name.h"
 
 namespace weightfs::computed {
 namespace {
@@ -69,6 +69,8 @@ PackingRules PackingRules::read(SmallFiles& files) {
     out.rules_ = Scaled{fp8_rules(fields)};
   } else if (method == "modelopt") {
     out.rules_ = Scaled{modelopt_rules(fields)};
+  } else if (method == "mxfp4") {
+    out.rules_ = Mxfp4{};
   } else if (method == "compressed-tensors") {
     out.set_compressed(fields);
   }
@@ -97,6 +99,7 @@ void PackingRules::set_compressed(const Fields& quantisation) {
 std::string_view PackingRules::weight_of(const ModulePieces& pieces) const {
   if (std::holds_alternative<Gptq>(rules_) || std::holds_alternative<Awq>(rules_))
     return pieces.has("qweight") ? "qweight" : "";
+  if (std::holds_alternative<Mxfp4>(rules_)) return pieces.has("blocks") && pieces.has("scales") ? "blocks" : "";
   const bool is_scaled = pieces.has("weight_scale") || pieces.has("weight_scale_inv");
   if (std::holds_alternative<Scaled>(rules_))
     return is_scaled && (has_float8(pieces) || pieces.has("weight", {"uint8"})) ? "weight" : "";
@@ -108,6 +111,7 @@ Result<MatrixPtr> PackingRules::matrix(ModulePieces& pieces) const {
   if (const auto* const method = std::get_if<Gptq>(&rules_)) return gptq_matrix(TRY(method->rules), pieces);
   if (const auto* const method = std::get_if<Awq>(&rules_)) return awq_matrix(TRY(method->group_size), pieces);
   if (const auto* const method = std::get_if<Scaled>(&rules_)) return scaled_matrix(TRY(method->rules), pieces);
+  if (std::holds_alternative<Mxfp4>(rules_)) return mxfp4_matrix(pieces);
   return compressed(std::get<Compressed>(rules_), pieces);
 }
 

@@ -37,6 +37,7 @@ class PackingRules {
   struct Scaled {
     Result<ScaledRules> rules;
   };
+  struct Mxfp4 {};
   struct Compressed {
     std::vector<summary::StatedPacking::Group> targets;
     std::vector<Result<CompressedRules>> groups;  // of each of them
@@ -44,7 +45,7 @@ class PackingRules {
   Result<MatrixPtr> compressed(const Compressed& method, ModulePieces& pieces) const;
   void set_compressed(const summary::Fields& quantisation);
 
-  std::variant<std::monostate, Gptq, Awq, Scaled, Compressed> rules_;
+  std::variant<std::monostate, Gptq, Awq, Scaled, Mxfp4, Compressed> rules_;
 };
 
 }  // namespace weightfs::computed

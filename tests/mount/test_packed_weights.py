@@ -1,5 +1,6 @@
 """float32/ of repositories of GPTQ, AWQ, compressed-tensors, fp8 and ModelOpt: the weights that the modules compute with; diff
 and stats by these."""
+import io
 import json
 import os
 import unittest
@@ -291,6 +292,21 @@ class PackedRepositories(TestCase):
                 ("b", groups.awq(PREFIX), {"w_bit": 4, "q_group_size": 32, "version": "GEMM"}, "quant_config.json")):
             done = run("cat", write(self, name, tensors, stated, document=document), f"float32/{WEIGHT}.npy", text=False)
             self.assertEqual(done.stdout[-groups.weight().nbytes:], groups.weight().tobytes(), done.stderr)
+
+    def test_experts_of_mxfp4_are_those_that_transformers_computes_with(self):
+        random = numpy.random.default_rng(9)
+        codes, scales = random.integers(0, 16, (3, 40, 64)), random.integers(110, 130, (3, 40, 2))
+        expected = (FLOAT4[codes] * numpy.repeat(2.0 ** (scales - 127.0), 32, 2)).astype(numpy.float32).transpose(0, 2, 1)
+        name = "model.layers.0.mlp.experts.gate_up_proj"
+        tensors = [tensor(name + "_blocks", pairs(codes.reshape(-1, 64)).reshape(3, 40, 2, 16)),
+                   tensor(name + "_scales", scales.astype(numpy.uint8)),
+                   tensor(name + "_bias", numpy.ones((3, 40), numpy.float16))]
+        folder = write(self, "experts", tensors, {"quant_method": "mxfp4"})
+        done = run("cat", folder, f"float32/{name}.npy", text=False)
+        numpy.testing.assert_array_equal(numpy.load(io.BytesIO(done.stdout)), expected)
+        original = write(self, "original", [tensor(name, expected), tensors[2]], None)
+        found = self.compare(folder, original)
+        self.assertEqual([found[key] for key in ("missing", "added", "changed", "equal_tensors")], [[], [], [], 2])
 
     def test_weights_of_transposed_layers_are_not_shown(self):
         folder = write(self, "gpt2", Groups(4, 96, 64, 32).gptq(PREFIX), gptq(), {"model_type": "gpt2"})
