@@ -35,8 +35,8 @@ std::string rounded(double count) {
 void ParameterCount::add(std::string_view name, ShapeView shape) {
   summary::Number count = 1;
   for (const uint64_t size : shape) count = summary::product(count, size);
-  const uint64_t size = count.value_or(kMaxParameters);
-  if (total() > kMaxParameters - std::min(size, kMaxParameters)) return;
+  const uint64_t size = count.value_or(UINT64_MAX);
+  if (size > kMaxParameters || total() > kMaxParameters - size) return;
   if (name.find("_exps.") == name.npos || shape.size() < 3) {
     shared_ += size;
     return;
