@@ -102,6 +102,7 @@ void add_labels(const ModelSettings& model) {
 
 void add_bert_keys(const ModelSettings& model) {
   add_common_keys(model);
+  model.settings.head_dim();
   model.keys.flag(model.key("attention.causal"), false);
   add_pooling(model);
   add_labels(model);
@@ -132,6 +133,7 @@ void add_phi3_keys(const ModelSettings& model) {
 
 void add_olmo2_keys(const ModelSettings& model) {
   add_common_keys(model);
+  model.settings.head_dim();
   const Integer window = model.settings.integer({"sliding_window"}, 1);
   if (!window) return;
   model.u32("attention.sliding_window", window);
@@ -152,7 +154,6 @@ void add_glm4_keys(const ModelSettings& model) {
   model.u32("rope.dimension_count", static_cast<uint32_t>(model.settings.head_dim() * partial));
 }
 
-// head_dim() refuses a width that is not a multiple of the heads.
 void add_qwen_keys(const ModelSettings& model) {
   add_common_keys(model);
   model.settings.head_dim();

@@ -21,6 +21,10 @@ std::vector<bool> layers_with_window(Settings& settings) {
 Integer of_full_layers(Settings& settings, std::string_view name) {
   const summary::Fields layers = settings.fields().object({"per_layer_config"});
   if (!layers) return std::nullopt;
+  if (layers.map()->size() > kMaxBlocks) {
+    settings.refuse("config.json: per_layer_config has more layers than the maximum");
+    return std::nullopt;
+  }
   const std::vector<bool> has_window = layers_with_window(settings);
   for (size_t i = 0; i < has_window.size(); ++i) {
     const summary::Fields layer = layers.object({std::to_string(i)});
@@ -82,8 +86,12 @@ void add_gemma2_keys(const ModelSettings& model) {
   model.u32("attention.key_length", head_dim);
   model.u32("attention.value_length", head_dim);
   model.keys.u32("general.file_type", model.file_type);
-  model.f32("attn_logit_softcapping", settings.real({"attn_logit_softcapping"}));
-  model.f32("final_logit_softcapping", settings.real({"final_logit_softcapping"}));
+  // llama.cpp has no Gemma 2 without them: it takes its own numbers.
+  for (const std::string_view name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    const Real cap = settings.real({name});
+    if (cap.value_or(0) == 0) settings.lacks(name);
+    model.f32(name, cap);
+  }
   model.u32("attention.sliding_window", settings.integer({"sliding_window"}));
 }
 

@@ -118,9 +118,10 @@ Real factor_of_phi3(Settings& settings, const RopeSettings& rope) {
     settings.refuse(fmt::format("config.json: phi3 has no rope_type {} with long factors", printable(rope.type)));
     return std::nullopt;
   }
+  const double original = std::max(2U, rope.original.value_or(2));
   if (ratio <= 1) return 1.0;
   if (rope.type == "yarn") return 0.1 * std::log(ratio) + 1;
-  return std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(rope.original.value_or(2))));
+  return std::sqrt(1 + std::log(ratio) / std::log(original));
 }
 
 std::vector<NamedFloats> of_phi3(Settings& settings, const RopeSettings& rope) {

@@ -46,7 +46,7 @@ Fields own_object(Repository& repository, Settings& settings) {
   const Fields& fields = settings.fields();
   bool is_named = false;
   for (const std::string_view name : {"rope_parameters", "rope_scaling"}) {
-    is_named |= fields.map() != nullptr && fields.map()->find(name) != nullptr;
+    is_named |= fields.map()->find(name) != nullptr;
     if (!fields.has(name)) continue;
     const Fields object = fields.object({name});
     if (!object) settings.refuse(fmt::format("config.json: {} is not an object", name));

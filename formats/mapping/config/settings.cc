@@ -48,7 +48,10 @@ Real Settings::checked_real(std::string_view name, const Value& value, double le
   return std::nullopt;
 }
 
+// null is stated: it stands for none, where an absent field stands for the default.
 Real Settings::default_of(Names names) const {
+  for (const std::string_view name : names)
+    if (fields_.map()->find(name) != nullptr) return std::nullopt;
   for (const std::string_view name : names)
     if (const Real found = class_default(family_, name)) return found;
   return std::nullopt;

@@ -16,8 +16,8 @@ namespace weightfs::mapping {
 using Integer = std::optional<uint32_t>;
 using Real = std::optional<double>;
 
-/// Reads fields. A field that is missing or null has the default of its class in transformers, or is nothing. A field
-/// with an impossible value refuses the repository: the first refusal is kept, and reads continue with other values.
+/// Reads fields. A missing field has the default of its class in transformers, or is nothing, as null is. A field with
+/// an impossible value refuses the repository: the first refusal is kept, and reads continue with other values.
 class Settings {
  public:
   explicit Settings(Repository& repository);
@@ -42,7 +42,7 @@ class Settings {
   uint32_t heads();           ///< at least 1
   Integer heads_of_keys();    ///< stated, or a default that is not the number of heads
   Integer stated_head_dim();  ///< or that of the class
-  uint32_t head_dim();        ///< stated, or hidden_size / heads
+  uint32_t head_dim();        ///< stated, or hidden_size / heads; refuses a remainder
 
   void refuse(std::string message);
   void lacks(std::string_view name);

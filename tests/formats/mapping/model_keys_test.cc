@@ -402,6 +402,14 @@ TEST(ModelKeys, ListsOfOtherLengthsThanTheLayersAreRefused) {
             "config.json: 3 of 2 layers cannot share keys");
 }
 
+// null is none, not the default of the class.
+TEST(ModelKeys, NullIsNone) {
+  EXPECT_THAT(keys_of(config("Olmo3ForCausalLM", R"("sliding_window": null)")), Not(Contains(HasSubstr("window"))));
+  EXPECT_THAT(keys_of(config("Qwen3ForCausalLM", R"("head_dim": null)")), Not(Contains(HasSubstr("key_length"))));
+  EXPECT_EQ(refusal("Gemma2ForCausalLM", R"("attn_logit_softcapping": null)"),
+            "config.json lacks attn_logit_softcapping");
+}
+
 TEST(ModelKeys, MissingFieldsAreRefused) {
   const std::string llama = config("LlamaForCausalLM");
   for (const char* const field : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size"})
