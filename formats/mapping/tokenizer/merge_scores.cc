@@ -58,7 +58,7 @@ Result<void> set_scores_by_merges(const Merges& merges, Tokens& tokens, Budget& 
     const uint32_t id = index.find(text);
     if (id == kNoToken || has_score[id]) continue;
     has_score[id] = true;
-    tokens.set_score(id, 0.0F - static_cast<float>(i));  // not -0
+    tokens.set_score(id, static_cast<float>(-static_cast<int64_t>(i)));  // 0 for the first, not -0
   }
   return {};
 }
