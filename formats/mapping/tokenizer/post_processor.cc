@@ -34,6 +34,12 @@ std::string_view id_in(const Value& item, std::string_view form) {
 std::string_view special_id(const Value& item) { return id_in(item, "SpecialToken"); }
 std::string_view sequence_id(const Value& item) { return id_in(item, "Sequence"); }
 
+// Those of a sequence, or itself.
+Items processors_of(const Value& post_processor) {
+  return field_of(post_processor, "processors") == nullptr ? Items(&post_processor, 1)
+                                                           : items_of(post_processor, "processors");
+}
+
 // Follows SpecialVocab step by step: the tokens stand in for each other, and change while a template is read.
 class Processor {
  public:
@@ -165,12 +171,24 @@ void PostProcessing::set_token(std::string_view type, const StatedToken& token) 
     known->second = token;
 }
 
+TextsAround texts_around(const Value& post_processor) {
+  TextsAround out;
+  for (const Value& processor : processors_of(post_processor)) {
+    if (text_of(field_of(processor, "type")) != "TemplateProcessing") continue;
+    bool is_after = false;
+    for (const Value& item : items_of(processor, "single")) {
+      if (const std::string_view id = special_id(item); !id.empty())
+        (is_after ? out.after : out.before).emplace_back(id);
+      is_after = is_after || !sequence_id(item).empty();
+    }
+    break;
+  }
+  return out;
+}
+
 void apply_post_processor(const Value& post_processor, PostProcessing& to) {
   Processor processor(to);
-  const Value* const processors = field_of(post_processor, "processors");
-  if (processors == nullptr) return processor.apply(post_processor);
-  if (const auto* const list = std::get_if<List>(processors))
-    for (const Value& each : *list) processor.apply(each);
+  for (const Value& each : processors_of(post_processor)) processor.apply(each);
 }
 
 }  // namespace weightfs::mapping

@@ -38,6 +38,14 @@ struct PostProcessing {
   std::vector<std::string> more_types = {};  ///< "eot", "eom": a former eos
 };
 
+/// The special tokens that the first template puts before and after one text.
+struct TextsAround {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+};
+
+TextsAround texts_around(const Value& post_processor);
+
 void apply_post_processor(const Value& post_processor, PostProcessing& to);
 
 }  // namespace weightfs::mapping

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/mapping/tokenizer/tokens.h"
 
 namespace weightfs::mapping {
 namespace {
-
-constexpr std::string_view kSpaceOfPieces = "\xE2\x96\x81";  // U+2581
 
 struct FamilyRow {
   std::string_view name;   // tokenizer.ggml.pre; see name_of()
@@ -153,14 +152,14 @@ Error unknown_normalizer(std::string_view type) {
 
 }  // namespace
 
-Result<std::string_view> pre_tokenizer_name(const TokenizerJson& json, const NamedBy& by) {
+Result<PreTokenizer> find_pre_tokenizer(const TokenizerJson& json, const NamedBy& by) {
   // llama.cpp applies no normalizer to byte-level BPE; NFC changes few texts, and the converter accepts it.
   for (const Map* const step : normalizers_of(json))
     if (text_in(*step, "type") != "NFC") return failure(unknown_normalizer(text_in(*step, "type")));
   const std::string steps = steps_of(json);
   const auto* const row = std::ranges::find(kFamilies, std::string_view(steps), &FamilyRow::steps);
   if (row == kFamilies.end()) return failure(unknown_pre_tokenizer());
-  return name_of(row->name, json, by);
+  return PreTokenizer{row->name, name_of(row->name, json, by)};
 }
 
 bool adds_bos_by_default(std::string_view pre_tokenizer) {

@@ -16,9 +16,14 @@ struct NamedBy {
   bool cleans_spaces = false;  ///< by clean_up_tokenization_spaces of tokenizer_config.json
 };
 
-/// tokenizer.ggml.pre of byte-level BPE: "qwen2". Fails with unsupported if llama.cpp has no such pre-tokenizer, or
-/// does not apply the normalizer.
-Result<std::string_view> pre_tokenizer_name(const TokenizerJson& json, const NamedBy& by);
+/// A pre-tokenizer of byte-level BPE.
+struct PreTokenizer {
+  std::string_view family;  ///< the first name in the table of those with the same expression
+  std::string_view name;    ///< for tokenizer.ggml.pre: "qwen2"
+};
+
+/// Fails with unsupported if llama.cpp has no such pre-tokenizer, or does not apply the normalizer.
+Result<PreTokenizer> find_pre_tokenizer(const TokenizerJson& json, const NamedBy& by);
 
 /// Whether llama.cpp adds bos to each text unless tokenizer.ggml.add_bos_token denies it.
 bool adds_bos_by_default(std::string_view pre_tokenizer);

@@ -10,7 +10,9 @@
 #include "base/text.h"
 #include "formats/mapping/tokenizer/chat_template.h"
 #include "formats/mapping/tokenizer/pieces.h"
+#include "formats/mapping/tokenizer/post_processor.h"
 #include "formats/mapping/tokenizer/pre_tokenizer.h"
+#include "formats/mapping/tokenizer/pre_tokens.h"
 #include "formats/mapping/tokenizer/repository_files.h"
 #include "formats/mapping/tokenizer/special_tokens.h"
 #include "formats/mapping/tokenizer/vocabulary.h"
@@ -154,9 +156,11 @@ class TokenizerKeys {
   Result<void> add_byte_level() {
     const Map* const config = files_.tokenizer_config;
     const auto* const cleans = config == nullptr ? nullptr : config->find_as<bool>("clean_up_tokenization_spaces");
-    const std::string_view pre =
-        TRY(pre_tokenizer_name(*json_, {.is_glm = arch() == Arch::glm4,
+    const PreTokenizer by_expression =
+        TRY(find_pre_tokenizer(*json_, {.is_glm = arch() == Arch::glm4,
                                         .cleans_spaces = cleans == nullptr ? arch() == Arch::granite : *cleans}));
+    const std::string_view by_tokens = name_by_tokens_of_text(by_expression.family);
+    const std::string_view pre = by_tokens.empty() ? by_expression.name : by_tokens;
     if (json_->merges.count == 0) return failure(Code::unsupported, "tokenizer.json has no merges");
     const uint64_t count = TRY(vocabulary_size(repository_, end_of_ids(*json_)));
     const Tokens tokens = TRY(byte_level_tokens(*json_, config, count, budget_));
@@ -166,8 +170,32 @@ class TokenizerKeys {
     TRY_VOID(tokens.add_types(keys_, written_));
     TRY_VOID(add_merges());
     TRY_VOID(add_special(std::nullopt));
-    if (adds_bos_by_default(pre) && !keys_.has(kAddBos) && !class_adds_bos()) keys_.flag(kAddBos, false);
+    if (by_tokens.empty() && adds_bos_by_default(pre) && !keys_.has(kAddBos) && !class_adds_bos())
+      keys_.flag(kAddBos, false);
     return {};
+  }
+
+  // The name that the converter has for this very tokenizer; empty if it has none.
+  std::string_view name_by_tokens_of_text(std::string_view family) const {
+    TextsAround around = texts_around(json_->post_processor);
+    const Map* const config = files_.tokenizer_config;
+    if (config != nullptr && class_adds_bos()) {
+      const auto texts = [&](std::string_view token, std::string_view added, bool by_default) {
+        const auto* const flag = config->find_as<bool>(added);
+        const auto text = text_of_token(config->find(token));
+        return text && (flag == nullptr ? by_default : *flag) ? std::vector{*text} : std::vector<std::string>();
+      };
+      around = {texts("bos_token", "add_bos_token", true), texts("eos_token", "add_eos_token", false)};
+    }
+    return name_by_tokens(*json_, family, ids_of(around.before), ids_of(around.after));
+  }
+
+  std::vector<uint64_t> ids_of(const std::vector<std::string>& texts) const {
+    std::vector<uint64_t> ids;
+    for (const std::string& text : texts)
+      if (const auto token = std::ranges::find(json_->added, text, &AddedToken::text); token != json_->added.end())
+        ids.push_back(token->id);
+    return ids;
   }
 
   // LlamaTokenizerFast adds bos unless add_bos_token denies it.

@@ -12,8 +12,7 @@
 namespace weightfs::mapping {
 namespace {
 
-constexpr std::string_view kPieceSpace = "\xE2\x96\x81";  // U+2581
-constexpr std::string_view kFullWidthBar = "\xEF\xBD\x9C";   // U+FF5C
+constexpr std::string_view kFullWidthBar = "\xEF\xBD\x9C";  // U+FF5C
 
 std::string text_of_unused(uint64_t id) { return fmt::format("[PAD{}]", id); }
 
@@ -82,9 +81,9 @@ bool looks_special(std::string_view text) {
 std::string with_spaces(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const bool is_space = text.substr(at).starts_with(kPieceSpace);
+    const bool is_space = text.substr(at).starts_with(kSpaceOfPieces);
     out += is_space ? ' ' : text[at];
-    at += is_space ? kPieceSpace.size() : 1;
+    at += is_space ? kSpaceOfPieces.size() : 1;
   }
   return out;
 }

@@ -13,6 +13,9 @@
 
 namespace weightfs::mapping {
 
+/// U+2581, which stands for a space in SentencePiece.
+inline constexpr std::string_view kSpaceOfPieces = "\xE2\x96\x81";
+
 /// llama_token_type (llama.h).
 enum class TokenType : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
@@ -61,7 +64,7 @@ class Tokens {
 /// Whether an added token is one of control by its text alone, as in the converter: "<|im_end|>".
 bool looks_special(std::string_view text);
 
-/// `text` with each U+2581, which stands for a space in SentencePiece, replaced by a space.
+/// `text` with a space for each kSpaceOfPieces.
 std::string with_spaces(std::string_view text);
 
 /// Whether `text` is a byte of SentencePiece: "<0x0A>".

@@ -15,17 +15,16 @@
 namespace weightfs::mapping {
 namespace {
 
-constexpr float kAddedScore = -1'000;                    // of the converter
-constexpr float kNoMergeScore = -1'000'000;              // below that of each merge
-constexpr std::string_view kWordBegin = "\xE2\x96\x81";  // U+2581
+constexpr float kAddedScore = -1'000;        // of the converter
+constexpr float kNoMergeScore = -1'000'000;  // below that of each merge
 
 // Shown to programs that read the replies of a model: the converter makes them user-defined.
 constexpr auto kVisibleOfGemma4 = std::to_array<std::string_view>(
     {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", "<|\"|>"});
 
-using Texts = std::vector<std::string_view>;
+using TokenTexts = std::vector<std::string_view>;
 
-bool contains(const Texts& sorted, std::string_view text) { return std::ranges::binary_search(sorted, text); }
+bool contains(const TokenTexts& sorted, std::string_view text) { return std::ranges::binary_search(sorted, text); }
 
 Error too_large_id(std::string_view file, uint64_t id, uint64_t count) {
   return {Code::unsupported,
@@ -52,8 +51,8 @@ Result<void> set_vocab(const TokenizerJson& json, Tokens& tokens) {
 
 // An added token stands in the vocabulary too, or nowhere there.
 Result<void> check_ids(const TokenizerJson& json, const std::vector<AddedToken>& added, const Tokens& tokens) {
-  Texts all;
-  Texts elsewhere;
+  TokenTexts all;
+  TokenTexts elsewhere;
   for (const AddedToken& token : added) {
     all.push_back(token.text);
     if (token.id >= tokens.count() || !tokens.has(token.id) || tokens.text(token.id) != token.text)
@@ -74,7 +73,7 @@ Result<std::vector<AddedToken>> added_tokens(const TokenizerJson& json, const Ma
   for (const AddedToken& token : json.added) TRY_VOID(charges.charge(Cost::kept, sizeof token + token.text.size()));
   std::vector<AddedToken> all = json.added;
   std::ranges::stable_sort(all, by_id);
-  Texts texts;
+  TokenTexts texts;
   for (const AddedToken& token : all) texts.push_back(token.text);
   std::ranges::sort(texts);
   const size_t own = all.size();
@@ -196,10 +195,10 @@ Result<Tokens> wordpiece_tokens(const TokenizerJson& json, const Map* config, ui
     const TokenType type = tokens.type(id);
     const std::string_view text = tokens.text(id);
     if (!tokens.has(id)) {
-      tokens.set(id, TRY(tokens.keep(fmt::format("{}[PAD{}]", kWordBegin, id))), type);
+      tokens.set(id, TRY(tokens.keep(fmt::format("{}[PAD{}]", kSpaceOfPieces, id))), type);
     } else if (type != TokenType::control) {
       const bool continues = text.starts_with("##");
-      tokens.set(id, continues ? text.substr(2) : TRY(tokens.keep(std::string(kWordBegin).append(text))), type);
+      tokens.set(id, continues ? text.substr(2) : TRY(tokens.keep(std::string(kSpaceOfPieces).append(text))), type);
     }
   }
   return tokens;
