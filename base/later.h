@@ -2,7 +2,6 @@
 // rendered or a blob fetched on first use.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>

@@ -1,8 +1,6 @@
 // The layout of a store: its directories, the names of its files, and the system calls that all parts of it share.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>

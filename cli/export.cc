@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 #include <system_error>
 
 #include "base/os/system_error.h"

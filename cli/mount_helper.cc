@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <sched.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
 // weightfs mounts: lists the weightfs mounts of this machine.
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,4 @@
 // weightfs serve and open: serve models over HTTP, for programs and for a browser.
-#include <fmt/core.h>
 
 #include <cstdio>
 

@@ -1,7 +1,6 @@
 // Figures about the scales of quantised tensors.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "formats/tensor_list.h"

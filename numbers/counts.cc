@@ -1,7 +1,6 @@
 #include "numbers/counts.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>

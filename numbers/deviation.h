@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "formats/dtype.h"
 #include "formats/tensor_list.h"

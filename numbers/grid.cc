@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 namespace weightfs::numbers {
 namespace {

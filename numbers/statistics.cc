@@ -1,7 +1,6 @@
 #include "numbers/statistics.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 

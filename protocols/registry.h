@@ -2,8 +2,6 @@
 // distribution-spec, pull; docs/formats/ollama.md describes the differences of Ollama's registry.)
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "cache/blob_store.h"

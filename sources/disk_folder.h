@@ -1,7 +1,6 @@
 // Files on disk below the directory of a SOURCE, and a directory on disk as a Folder.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

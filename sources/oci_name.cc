@@ -2,7 +2,6 @@
 // (distribution-spec, "Pulling manifests"; the host is always written).
 #include <fmt/core.h>
 
-#include <array>
 #include <string_view>
 
 #include "base/text.h"

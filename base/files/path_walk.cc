@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <system_error>
 
 #include "base/os/system_error.h"
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <span>
 
 #include "base/text.h"
 #include "base/values/rendering.h"

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 // blob whose key can be moved to another blob.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <tuple>
-#include <utility>
 
 #include "base/cancel.h"
 

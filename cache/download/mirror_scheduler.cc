@@ -6,7 +6,6 @@
 #include <random>
 #include <stop_token>
 #include <thread>
-#include <utility>
 
 #include "base/cancel.h"
 #include "base/text.h"

@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <utility>
 
 #include "base/text.h"
 #include "base/values/http.h"

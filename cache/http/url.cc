@@ -1,7 +1,6 @@
 #include <curl/curl.h>
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 #include <new>
 

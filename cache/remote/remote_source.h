@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "base/source.h"
 #include "cache/core/store_core.h"

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 

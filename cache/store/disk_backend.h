@@ -4,8 +4,6 @@
 // writer replaces it and does not continue it.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <functional>
 #include <map>
 #include <memory>

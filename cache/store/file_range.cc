@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/files/file_io.h"
 #include "base/files/no_passthrough.h"

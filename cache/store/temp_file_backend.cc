@@ -1,7 +1,6 @@
 #include "cache/store/temp_file_backend.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>

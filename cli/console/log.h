@@ -5,10 +5,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 
 namespace weightfs {
 

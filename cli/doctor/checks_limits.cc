@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <vector>
 
 #include "base/os/system_error.h"
 #include "cli/process/child_process.h"

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 
 #include "base/text.h"
 #include "cli/mount/mount_report.h"

@@ -10,10 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <system_error>
 
 #include "base/os/system_error.h"
 #include "base/text.h"

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdint>
 
 #include "base/os/system_error.h"
 #include "base/text.h"

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
 
 #include "base/os/descriptor.h"
 #include "base/os/system_error.h"

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <filesystem>
 
 #include "base/text.h"
 #include "base/values/value.h"

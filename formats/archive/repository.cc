@@ -1,7 +1,5 @@
 #include "formats/archive/repository.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>

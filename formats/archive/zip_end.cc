@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <concepts>
-#include <limits>
 
 #include "base/text.h"
 #include "formats/format.h"

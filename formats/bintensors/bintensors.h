@@ -2,8 +2,6 @@
 // without a version number.
 #pragma once
 
-#include <string_view>
-
 #include "formats/common/flat.h"
 
 namespace weightfs::bintensors {

@@ -1,5 +1,4 @@
 // MANIFEST and LINKS.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>

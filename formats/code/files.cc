@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/code/keras.h"

@@ -2,7 +2,6 @@
 // TorchServe and skops.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "formats/code/list.h"

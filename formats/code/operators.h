@@ -1,7 +1,6 @@
 // Operators of graphs and functions of TorchScript that do more than compute, or that need a library.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "formats/code/list.h"

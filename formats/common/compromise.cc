@@ -33,14 +33,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
 #include <thread>
-#include <utility>
 
 namespace weightfs {
 namespace {

@@ -1,7 +1,6 @@
 // The layers of neural networks that have weights: NeuralNetwork.proto of coremltools 8.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "base/values/value.h"
 #include "formats/protobuf/numbers.h"

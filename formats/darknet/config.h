@@ -1,7 +1,6 @@
 // The .cfg of a Darknet network: sections with `key=value` lines (parser.c and option_list.c of Darknet).
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

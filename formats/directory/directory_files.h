@@ -1,7 +1,6 @@
 // The files of a directory, as the rule of one model asks for them.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,4 @@
 // Reads the model of a directory: one file, or several that are joined.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

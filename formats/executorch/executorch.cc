@@ -1,5 +1,4 @@
 // ExecuTorch: .ptd files with named tensors, and .pte files with programs.
-#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,10 +1,7 @@
 // Datasets: what the messages of one say about its shape, its type and where its bytes are.
 #pragma once
 
-#include <array>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "formats/hdf5/object.h"

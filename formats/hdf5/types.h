@@ -1,9 +1,7 @@
 // Datatypes: what the elements of a dataset and of an attribute are.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "formats/dtype.h"
 #include "formats/hdf5/fields.h"

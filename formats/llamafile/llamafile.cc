@@ -2,7 +2,6 @@
 // One GGUF is the model; several (a model and its projector) are nested models.
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "base/text.h"
 #include "formats/archive/nested.h"

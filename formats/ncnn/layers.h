@@ -2,8 +2,6 @@
 // layer/*.cpp of ncnn).
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

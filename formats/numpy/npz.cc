@@ -1,5 +1,4 @@
 // A .npz file: a zip whose members are .npy files, as numpy.savez and MLX write it.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "formats/onnx/graph_json.h"
 
-#include <fmt/core.h>
-
 #include <bit>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "formats/other_files.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <span>

@@ -1,9 +1,6 @@
 #include "formats/pickle/contents.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 #include <tuple>
 

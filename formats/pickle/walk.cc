@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/values/value.h"
 #include "formats/common/warnings.h"

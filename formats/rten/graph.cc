@@ -4,8 +4,6 @@
 #include <fmt/core.h>
 #include <rten_generated.h>
 
-#include <algorithm>
-
 #include "base/text.h"
 #include "formats/graphs/graph_writer.h"
 #include "formats/rten/node.h"

@@ -1,7 +1,6 @@
 // A NodeDef: a node of a graph or of a function.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "formats/protobuf/scanner.h"

@@ -1,8 +1,6 @@
 // Shapes: TensorShapeProto.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "formats/protobuf/scanner.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "formats/common/limits.h"
 #include "formats/common/strided.h"

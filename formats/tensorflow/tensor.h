@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 
 #include "formats/protobuf/numbers.h"
 #include "formats/protobuf/strings.h"

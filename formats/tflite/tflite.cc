@@ -1,5 +1,4 @@
 // TFLite: a FlatBuffer of subgraphs, tensors and buffers, sometimes followed by a zip of associated files.
-#include <fmt/core.h>
 
 #include <vector>
 

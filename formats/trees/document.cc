@@ -1,8 +1,5 @@
 #include "formats/trees/document.h"
 
-#include <fmt/core.h>
-
-#include <cmath>
 #include <utility>
 
 #include "formats/model.h"

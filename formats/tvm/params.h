@@ -4,7 +4,6 @@
 #include <list>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "formats/common/warnings.h"
 #include "formats/format.h"

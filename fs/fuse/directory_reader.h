@@ -17,7 +17,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "base/result.h"
 #include "fs/tree/forest.h"

@@ -1,13 +1,10 @@
 #include "fs/fuse/passthrough.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <linux/fuse.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <system_error>

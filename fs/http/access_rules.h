@@ -1,7 +1,6 @@
 // Who may read: names of the server, tokens, origins of web pages.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,8 +1,6 @@
 // A connection of a client: its socket, TLS if that is used, and what has been received.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "fs/http/access_rules.h"
 #include "fs/http/entity.h"

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 #include <stop_token>
 #include <string_view>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>

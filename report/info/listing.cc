@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
-#include <vector>
 
 #include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
 #include "base/cancel.h"

@@ -1,7 +1,5 @@
 #include "report/stats/figures.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>

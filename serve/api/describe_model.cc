@@ -1,5 +1,4 @@
 // Models of the tree, and what a person asks first about one.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

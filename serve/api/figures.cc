@@ -1,5 +1,4 @@
 // Figures about the numbers of a tensor: statistics, histograms, channels.
-#include <fmt/core.h>
 
 #include <atomic>
 #include <cmath>

@@ -1,7 +1,6 @@
 // The parameters of a request to the API (docs/api.md).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

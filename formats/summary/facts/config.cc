@@ -1,7 +1,5 @@
 #include "formats/summary/facts/config.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 

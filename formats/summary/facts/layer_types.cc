@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "formats/summary/facts/unknown_attention.h"
 

@@ -1,7 +1,6 @@
 // DejaVu Sans, compiled in: pictures need no font of the system.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
