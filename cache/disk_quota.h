@@ -64,7 +64,7 @@ class DiskQuota {
                        const std::stop_token& stop);
 
   /// Allocates the bytes [from, to) of a sparse file, which it does not have, and records them and a page of their map
-  /// (cache/store/block_file.h); evicts and fails as reserve() does.
+  /// (cache/blocks/block_file.h); evicts and fails as reserve() does.
   Result<void> reserve_range(const Folders& folders, int fd, uint64_t from, uint64_t to, const std::stop_token& stop);
 
   /// Records a symbolic link that is about to be created in index/.

@@ -13,7 +13,7 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
-#include "cache/store/block_file.h"
+#include "cache/blocks/block_file.h"
 
 namespace weightfs {
 
@@ -111,7 +111,7 @@ inline constexpr const char* kSumsFolder = "sums";
 std::string list_file(const Digest& digest);
 inline constexpr const char* kListsFolder = "lists";
 
-/// The path below v1 of the data of which some blocks are cached (cache/store/block_file.h), named by the digest of
+/// The path below v1 of the data of which some blocks are cached (cache/blocks/block_file.h), named by the digest of
 /// their identity; the map is beside them. The directory is created with the first of them.
 std::string blocks_file(const Digest& name);
 inline constexpr const char* kBlocksFolder = "blocks";

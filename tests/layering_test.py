@@ -28,12 +28,13 @@ ALLOWED = {
 
 # The rooms that each room of cache/ may include, and pairs of rooms in cli/ where the first must not include the second.
 ROOMS = {
-    "cache/store": set(),
+    "cache/blocks": set(),
+    "cache/store": {"cache/blocks"},
     "cache/http": set(),
     "cache/download": {"cache/http"},
     "cache/decoding": {"cache/store"},
     "cache/core": {"cache/decoding", "cache/store"},
-    "cache/remote": {"cache/core", "cache/decoding", "cache/download", "cache/store"},
+    "cache/remote": {"cache/blocks", "cache/core", "cache/decoding", "cache/download", "cache/store"},
     "cache/blobs": {"cache/core", "cache/download", "cache/remote", "cache/store"},
 }
 # The headers in rooms of cache/ that a protocol includes: it sends requests of its own.

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/store/block_map.h"
+#include "cache/blocks/block_map.h"
 
 namespace weightfs::blobs {
 namespace {

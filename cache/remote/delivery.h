@@ -22,7 +22,7 @@
 #include <span>
 
 #include "base/digest.h"
-#include "cache/store/block_set.h"
+#include "cache/blocks/block_set.h"
 
 namespace weightfs::blobs {
 

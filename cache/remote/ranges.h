@@ -13,11 +13,11 @@
 
 #include "base/result.h"
 #include "base/verity/block_list.h"
+#include "cache/blocks/block_file.h"
 #include "cache/core/store_core.h"
 #include "cache/download/remote_file.h"
 #include "cache/remote/read_ahead.h"
 #include "cache/store/blob_backend.h"
-#include "cache/store/block_file.h"
 
 namespace weightfs::blobs {
 

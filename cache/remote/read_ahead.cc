@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cache/store/block_file.h"
+#include "cache/blocks/block_file.h"
 
 namespace weightfs::blobs {
 namespace {

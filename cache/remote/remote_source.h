@@ -1,5 +1,5 @@
 // A file on a server as a Source: only the blocks that are read are downloaded, into a file that all processes share
-// (cache/store/block_file.h).
+// (cache/blocks/block_file.h).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include <string>
 
 #include "base/source.h"
+#include "cache/blocks/block_set.h"
 #include "cache/core/store_core.h"
 #include "cache/download/remote_file.h"
 #include "cache/remote/delivery.h"
 #include "cache/remote/ranges.h"
 #include "cache/remote/read_ahead.h"
-#include "cache/store/block_set.h"
 
 namespace weightfs::blobs {
 

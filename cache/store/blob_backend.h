@@ -14,8 +14,8 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "base/verity/block_list.h"
+#include "cache/blocks/block_file.h"
 #include "cache/paths.h"
-#include "cache/store/block_file.h"
 #include "cache/store/file_range.h"
 #include "cache/store/side_files.h"
 

@@ -1,5 +1,5 @@
 // The backend that all processes of a user share: files named by digest; cache/paths.h describes the layout.
-// Files that are not complete and verified yet are in blocks/ (cache/store/block_file.h). A process that writes a blob
+// Files that are not complete and verified yet are in blocks/ (cache/blocks/block_file.h). A process that writes a blob
 // from its first byte on claims and holds its file. If the process is killed, the file has no claim any more: the next
 // writer replaces it and does not continue it.
 #pragma once

@@ -11,7 +11,7 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 #include "base/source.h"
-#include "cache/store/block_file.h"
+#include "cache/blocks/block_file.h"
 
 namespace weightfs::store {
 

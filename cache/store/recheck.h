@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "cache/blocks/block_file.h"
+#include "cache/blocks/block_set.h"
 #include "cache/recheck_policy.h"
-#include "cache/store/block_file.h"
-#include "cache/store/block_set.h"
 #include "cache/store/side_files.h"
 
 namespace weightfs::store {

@@ -1,4 +1,4 @@
-// The files beside a blob: its map (cache/store/block_map.h) in v1/sums, and its block list (base/verity/block_list.h)
+// The files beside a blob: its map (cache/blocks/block_map.h) in v1/sums, and its block list (base/verity/block_list.h)
 // in v1/lists. They are written to making/ while the blob is written or verified, and are renamed after it was
 // published. A blob does not need them: an error ends such a file, never the blob.
 #pragma once
@@ -13,9 +13,9 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/verity/block_list.h"
+#include "cache/blocks/block_map.h"
 #include "cache/disk_quota.h"
 #include "cache/paths.h"
-#include "cache/store/block_map.h"
 
 namespace weightfs::store {
 

@@ -1,4 +1,4 @@
-"""Downloads that are not complete: files in v1/blocks of a cache (cache/store/block_file.h)."""
+"""Downloads that are not complete: files in v1/blocks of a cache (cache/blocks/block_file.h)."""
 import hashlib
 import os
 

@@ -13,9 +13,9 @@
 
 #include "base/cancel.h"
 #include "base/files/file_source.h"
+#include "cache/blocks/block_file.h"
 #include "cache/external_stores.h"
 #include "cache/maintenance.h"
-#include "cache/store/block_file.h"
 #include "tests/cache/store_fixture.h"
 #include "tests/support/http_server.h"
 

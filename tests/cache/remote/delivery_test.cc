@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "cache/store/block_map.h"
+#include "cache/blocks/block_map.h"
 #include "tests/cache/test_producer.h"
 
 namespace weightfs::test::delivery_test {

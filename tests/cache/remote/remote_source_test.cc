@@ -16,8 +16,8 @@
 
 #include "base/verity/block_list.h"
 #include "cache/blob_store.h"
+#include "cache/blocks/block_file.h"
 #include "cache/maintenance.h"
-#include "cache/store/block_file.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temporary.h"

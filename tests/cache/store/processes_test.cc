@@ -5,8 +5,8 @@
 
 #include "base/os/descriptor.h"
 #include "cache/blob_store.h"
+#include "cache/blocks/block_file.h"
 #include "cache/maintenance.h"
-#include "cache/store/block_file.h"
 #include "tests/cache/child_process.h"
 #include "tests/cache/store_fixture.h"
 

@@ -1,5 +1,5 @@
 // A file of which some blocks are in the cache: the data, a sparse file with the blocks at their offsets, and beside it
-// NAME.map, the map of its blocks (cache/store/block_map.h). Processes share both.
+// NAME.map, the map of its blocks (cache/blocks/block_map.h). Processes share both.
 //
 // No order of writes has to be kept: a block whose bytes and checksum do not match is absent. Each process compares a
 // block before its first use. A process that evicts the files truncates the map first, then the data: a reader that
@@ -21,8 +21,8 @@
 #include "base/digest.h"
 #include "base/os/descriptor.h"
 #include "base/result.h"
-#include "cache/store/block_map.h"
-#include "cache/store/block_set.h"
+#include "cache/blocks/block_map.h"
+#include "cache/blocks/block_set.h"
 
 namespace weightfs::store {
 

@@ -1,4 +1,4 @@
-#include "cache/store/block_set.h"
+#include "cache/blocks/block_set.h"
 
 #include <gtest/gtest.h>
 

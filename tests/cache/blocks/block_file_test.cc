@@ -1,5 +1,5 @@
 // The blocks of a remote file on disk.
-#include "cache/store/block_file.h"
+#include "cache/blocks/block_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cache/store/block_map.h"
+#include "cache/blocks/block_map.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "cache/store/block_file.h"
+#include "cache/blocks/block_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
