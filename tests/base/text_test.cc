@@ -62,6 +62,36 @@ TEST(Utf8, ReplacesInvalidBytes) {
   EXPECT_EQ(to_utf8("caf\xC3\xA9"), "caf\xC3\xA9");
 }
 
+TEST(Utf8, EncodesEachLengthAtItsLimits) {
+  const auto encoded = [](uint32_t point) {
+    std::string text;
+    append_utf8(text, point);
+    return text;
+  };
+  EXPECT_EQ(encoded(0x7F), "\x7F");
+  EXPECT_EQ(encoded(0x80), "\xC2\x80");
+  EXPECT_EQ(encoded(0x7FF), "\xDF\xBF");
+  EXPECT_EQ(encoded(0x800), "\xE0\xA0\x80");
+  EXPECT_EQ(encoded(0xFFFF), "\xEF\xBF\xBF");
+  EXPECT_EQ(encoded(0x10000), "\xF0\x90\x80\x80");
+  EXPECT_EQ(encoded(0x10FFFF), "\xF4\x8F\xBF\xBF");
+}
+
+TEST(Text, HexDigitHasBothCases) {
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(hex_digit("0123456789abcdef"[i]), i);
+  EXPECT_EQ(hex_digit('F'), 15);
+  for (const char c : {'g', 'G', '/', ':', '@', '`', '\xFF'}) EXPECT_LT(hex_digit(c), 0);
+}
+
+TEST(Text, ComponentsAreCutOneByOne) {
+  std::string_view rest = "a//b";
+  EXPECT_EQ(cut_component(rest), "a");
+  EXPECT_EQ(cut_component(rest), "");
+  EXPECT_EQ(cut_component(rest), "b");
+  EXPECT_EQ(rest, "");
+  EXPECT_EQ(cut_component(rest), "");
+}
+
 TEST(HumanSize, UsesBinaryUnits) {
   EXPECT_EQ(human_size(0), "0 B");
   EXPECT_EQ(human_size(1023), "1023 B");
