@@ -1,8 +1,10 @@
 // A repository of the Hub as a GGUF that llama.cpp loads, and the reverse (docs/formats/gguf.md, "Hub repositories").
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "formats/mapping/operations/numbers.h"
@@ -23,6 +25,8 @@ std::string repository_name(const Model& model, std::string_view source);
 /// beside the model, and no tensor. Fails with unsupported, in a sentence that says what llama.cpp lacks, and as
 /// reading the small files and Budget::charge do.
 Result<ModelPtr> as_gguf(const ModelPtr& model, const std::string& name, GgufType type);
+/// One for each of these types; they share the tokenizer.
+Result<std::vector<ModelPtr>> as_gguf(const ModelPtr& model, const std::string& name, std::span<const GgufType> types);
 
 /// Whether a model is a GGUF of an architecture whose names in transformers are known.
 bool has_hub_names(const Model& model);

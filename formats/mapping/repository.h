@@ -24,6 +24,7 @@ class Repository {
 
   /// The model; matrices of float8 with scales are computed.
   const Model& model() const { return *model_; }
+  const ModelPtr& model_pointer() const { return model_; }
   const Model& stored() const { return *stored_; }  ///< as its files have it
   const std::string& name() const { return name_; }
   const Architecture& architecture() const { return *architecture_; }

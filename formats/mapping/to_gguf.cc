@@ -126,27 +126,40 @@ Result<void> cut_rows(Tensor& tensor, uint64_t rows) {
   return {};
 }
 
-Result<std::shared_ptr<Model>> tensors_of(Repository& repository, Plan& all, GgufType type, Unplaced unplaced) {
+// A model that is made of a repository.
+struct Mapped {
+  explicit Mapped(const Repository& repository) : from(repository.model_pointer()) {
+    model.format = "gguf";
+    model.version = "3";
+    model.budget = from->budget;
+    if (model.budget != nullptr) charges.emplace(*model.budget);
+  }
+
+  Result<void> charge(Cost cost, uint64_t count) { return charges ? charges->charge(cost, count) : Result<void>(); }
+
+  ModelPtr from;  // has texts that tensors refer to
+  Model model;
+  std::optional<Charges> charges;  // released with the model
+};
+using MappedPtr = std::shared_ptr<Mapped>;
+
+Result<MappedPtr> tensors_of(Repository& repository, Plan& all, GgufType type, Unplaced unplaced) {
   constexpr uint64_t kMade = 1024;  // bytes of a tensor's sources
-  auto model = std::make_shared<Model>();
-  model->format = "gguf";
-  model->version = "3";
-  model->budget = repository.model().budget;
+  auto mapped = std::make_shared<Mapped>(repository);
   const Maker maker(repository, type);
   for (const Planned& planned : all.tensors) {
-    if (model->budget != nullptr)
-      TRY_VOID(model->budget->charge(Cost::kept, kMade + planned.tensors.size() * sizeof(SourcePtr) * 8));
+    TRY_VOID(mapped->charge(Cost::kept, kMade + planned.tensors.size() * sizeof(SourcePtr) * 8));
     auto made = maker.make(planned);
     if (!made && (unplaced == Unplaced::refused || made.error().code != Code::unsupported))
       return tl::unexpected(std::move(made).error());
     if (made) {
-      model->tensors.push_back(*made);
+      mapped->model.tensors.push_back(*made);
       continue;
     }
-    for (const uint32_t index : planned.tensors) model->tensors.push_back(repository.model().tensors[index]);
+    for (const uint32_t index : planned.tensors) mapped->model.tensors.push_back(repository.model().tensors[index]);
     all.unplaced += planned.tensors.size();
   }
-  return model;
+  return mapped;
 }
 
 Result<void> cut_embeddings(Repository& repository, Model& model) {
@@ -173,6 +186,33 @@ Result<void> check_quantisation(Repository& repository) {
                                                 method.empty() ? "another program" : printable(method)));
 }
 
+// The tensors that are computed of config.json come first.
+Result<void> add_generated(Repository& repository, Model& model) {
+  TensorList tensors;
+  for (auto& [generated, numbers] : TRY(generated_tensors(repository)))
+    tensors.push_back(float32_tensor(generated, numbers));
+  tensors.append(model.tensors);
+  model.tensors = std::move(tensors);
+  return {};
+}
+
+Result<GgufKeys::Entries> entries_of(const Keys& keys) {
+  std::string bytes = keys.bytes();
+  const uint64_t size = bytes.size();
+  return GgufKeys::Entries{TRY(slice(in_memory(std::move(bytes)), 0, size)), keys.count(), false};
+}
+
+// The keys before the tokenizer.
+Result<Keys> keys_of(Repository& repository, const Plan& all, const Model& made, GgufType matrices) {
+  Keys keys;
+  const bool has_mxfp4 = !all.tensors.empty() && all.tensors.front().op == Op::mxfp4;
+  ParameterCount parameters;
+  for (size_t i = 0; i < made.tensors.size(); ++i) parameters.add(made.tensors.name(i), made.tensors.shape(i));
+  add_general(repository, parameters, keys);
+  TRY_VOID(add_hyperparameters(repository, file_type(matrices, has_mxfp4), keys));
+  return keys;
+}
+
 }  // namespace
 
 bool is_of_transformers(const Model& model) {
@@ -196,50 +236,49 @@ std::string repository_name(const Model& model, std::string_view source) {
   return std::string(name.substr(name.rfind('/') + 1));
 }
 
-Result<ModelPtr> as_gguf(const ModelPtr& model, const std::string& name, GgufType type) {
+Result<std::vector<ModelPtr>> as_gguf(const ModelPtr& model, const std::string& name, std::span<const GgufType> types) {
   const auto repository = TRY(Repository::open(model, name));
   TRY_VOID(check_quantisation(*repository));
   if (const Completeness found = completeness_of(*model); !found.is_complete())
     return failure(Code::unsupported, printable(to_sentence(found)));
   Plan all = TRY(plan(*repository, Unplaced::refused));
-  const GgufType matrices = type_of_matrices(repository->model(), all.tensors, type);
-  auto made = TRY(tensors_of(*repository, all, matrices, Unplaced::refused));
-  TRY_VOID(cut_embeddings(*repository, *made));
-  TensorList tensors;
-  for (auto& [generated, numbers] : TRY(generated_tensors(*repository)))
-    tensors.push_back(float32_tensor(generated, numbers));
-  tensors.append(made->tensors);
-  made->tensors = std::move(tensors);
+  Keys tokenizer;
+  TRY_VOID(add_tokenizer(*repository, tokenizer));
+  const GgufKeys::Entries tokens = TRY(entries_of(tokenizer));
+  std::vector<ModelPtr> models;
+  for (const GgufType type : types) {
+    const GgufType matrices = type_of_matrices(repository->model(), all.tensors, type);
+    const MappedPtr made = TRY(tensors_of(*repository, all, matrices, Unplaced::refused));
+    TRY_VOID(made->charge(Cost::kept, tokens.bytes.size()));
+    TRY_VOID(cut_embeddings(*repository, made->model));
+    TRY_VOID(add_generated(*repository, made->model));
+    const Keys keys = TRY(keys_of(*repository, all, made->model, matrices));
+    auto gguf_keys = std::make_shared<GgufKeys>();
+    gguf_keys->entries = {TRY(entries_of(keys)), tokens};
+    gguf_keys->alignment = kGgufAlignment;
+    made->model.gguf_keys = std::move(gguf_keys);
+    models.emplace_back(made, &made->model);
+  }
+  return models;
+}
 
-  Keys keys;
-  const bool has_mxfp4 = !all.tensors.empty() && all.tensors.front().op == Op::mxfp4;
-  ParameterCount parameters;
-  for (size_t i = 0; i < made->tensors.size(); ++i) parameters.add(made->tensors.name(i), made->tensors.shape(i));
-  add_general(*repository, parameters, keys);
-  TRY_VOID(add_hyperparameters(*repository, file_type(matrices, has_mxfp4), keys));
-  TRY_VOID(add_tokenizer(*repository, keys));
-  std::string bytes = keys.bytes();
-  if (model->budget != nullptr) TRY_VOID(model->budget->charge(Cost::kept, bytes.size()));
-  auto gguf_keys = std::make_shared<GgufKeys>();
-  const uint64_t size = bytes.size();
-  gguf_keys->entries.push_back({TRY(slice(in_memory(std::move(bytes)), 0, size)), keys.count(), false});
-  gguf_keys->alignment = kGgufAlignment;
-  made->gguf_keys = std::move(gguf_keys);
-  return ModelPtr(std::move(made));
+Result<ModelPtr> as_gguf(const ModelPtr& model, const std::string& name, GgufType type) {
+  return std::move(TRY(as_gguf(model, name, std::span(&type, 1))).front());
 }
 
 Result<WithGgufNames> with_gguf_names(const ModelPtr& model) {
   const auto repository = TRY(Repository::open(model, ""));
   Plan all = TRY(plan(*repository, Unplaced::kept));
-  auto made = TRY(tensors_of(*repository, all, GgufType::stored, Unplaced::kept));
-  if (const auto cut = cut_embeddings(*repository, *made); !cut && cut.error().code != Code::unsupported)
+  const MappedPtr mapped = TRY(tensors_of(*repository, all, GgufType::stored, Unplaced::kept));
+  Model& made = mapped->model;
+  if (const auto cut = cut_embeddings(*repository, made); !cut && cut.error().code != Code::unsupported)
     return tl::unexpected(cut.error());
   if (const auto generated = generated_tensors(*repository))
-    for (const auto& [name, numbers] : *generated) made->tensors.push_back(float32_tensor(name, numbers));
-  made->format = model->format;
-  made->lacks.edit() = *model->lacks;
-  made->warnings = model->warnings;
-  return WithGgufNames{std::move(made), repository->architecture().name, all.unplaced, all.dropped};
+    for (const auto& [name, numbers] : *generated) made.tensors.push_back(float32_tensor(name, numbers));
+  made.format = model->format;
+  made.lacks.edit() = *model->lacks;
+  made.warnings = model->warnings;
+  return WithGgufNames{ModelPtr(mapped, &made), repository->architecture().name, all.unplaced, all.dropped};
 }
 
 }  // namespace weightfs::mapping

@@ -77,8 +77,16 @@ struct Files {
 };
 
 // The GGUF files of a repository of the Hub.
-constexpr std::array kHubFiles = {std::pair("model.gguf", mapping::GgufType::stored),
-                                  std::pair("model.q8_0.gguf", mapping::GgufType::q8_0)};
+constexpr std::array<std::string_view, 2> kHubFiles = {"model.gguf", "model.q8_0.gguf"};
+constexpr std::array kHubTypes = {mapping::GgufType::stored, mapping::GgufType::q8_0};
+
+Result<void> add_loadable_files(Files& files, const ModelPtr& model, const std::string& source) {
+  auto made = views::hub_gguf_files(model, mapping::repository_name(*model, source), kHubTypes);
+  if (!made) return files.add_complete(std::string(kHubFiles.front()), std::move(made));
+  for (size_t i = 0; i < made->size(); ++i)
+    TRY_VOID(files.add_complete(std::string(kHubFiles.at(i)), one_file(std::move((*made)[i]))));
+  return {};
+}
 
 // A GGUF as a repository of the Hub. Most architectures of llama.cpp are not in the table: that is worth no line.
 Result<void> add_hub_files(Files& files, const ModelPtr& model) {
@@ -104,9 +112,7 @@ Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std
                                    views::safetensors_files(model, {.types = FileTypes::float32}, 0)));
   }
   if (mapping::is_of_transformers(*model)) {
-    const std::string name = mapping::repository_name(*model, source);
-    for (const auto& [file, type] : kHubFiles)
-      TRY_VOID(files->add_complete(file, one_file(views::hub_gguf_file(model, name, type))));
+    TRY_VOID(add_loadable_files(*files, model, source));
   } else if (!model->tensors.empty() || model->gguf_keys != nullptr) {
     TRY_VOID(files->add_complete("model.gguf", one_file(views::gguf_file(model, whole))));
   }

@@ -367,11 +367,14 @@ Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection) {
   return std::move(TRY(gguf_files(model, selection, 0)).front());
 }
 
-Result<ModelFile> hub_gguf_file(const ModelPtr& model, const std::string& name, mapping::GgufType type) {
-  const ModelPtr mapped = TRY(mapping::as_gguf(model, name, type));
-  ModelFile file = TRY(gguf_file(mapped, {}));
-  if (file.left_out.size() > 0) return failure(Code::unsupported, file.left_out.lines().front());
-  return file;
+Result<std::vector<ModelFile>> hub_gguf_files(const ModelPtr& model, const std::string& name,
+                                              std::span<const mapping::GgufType> types) {
+  std::vector<ModelFile> files;
+  for (const ModelPtr& mapped : TRY(mapping::as_gguf(model, name, types))) {
+    files.push_back(TRY(gguf_file(mapped, {})));
+    if (files.back().left_out.size() > 0) return failure(Code::unsupported, files.back().left_out.lines().front());
+  }
+  return files;
 }
 
 }  // namespace weightfs::views

@@ -58,9 +58,10 @@ Result<std::vector<ModelFile>> gguf_files(const ModelPtr& model, const Selection
 /// model.gguf alone.
 Result<ModelFile> gguf_file(const ModelPtr& model, const Selection& selection);
 
-/// model.gguf of a repository of the Hub (mapping::is_of_transformers), which llama.cpp loads. `name` is that of the
-/// repository. Fails as mapping::as_gguf() does.
-Result<ModelFile> hub_gguf_file(const ModelPtr& model, const std::string& name, mapping::GgufType type);
+/// model.gguf of a repository of the Hub (mapping::is_of_transformers), which llama.cpp loads, in each of these types.
+/// `name` is that of the repository. Fails as mapping::as_gguf() does.
+Result<std::vector<ModelFile>> hub_gguf_files(const ModelPtr& model, const std::string& name,
+                                              std::span<const mapping::GgufType> types);
 
 /// model.npz: the .npy file of each tensor in a stored zip. Its checksums are computed by the first read that needs
 /// one.
