@@ -14,6 +14,7 @@
 #include "cli/picture/option_values.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
+#include "report/compare/names.h"
 #include "report/compare/select_tensors.h"
 #include "report/plot/draw.h"
 #include "report/plot/make.h"
@@ -79,14 +80,16 @@ Error with_name(const std::string& name, const Error& reason) {
   return {reason.code, fmt::format("tensor {}: refused: {}", quoted(name), reason.message)};
 }
 
-// The tensors of a source, each with its name.
+// The tensors of a source, each with its name. `mapped`: the same model with other names; may be null.
 Result<std::vector<NamedTensor>> tensors_of(Forest& forest, const std::string& source, const PlotArguments& arguments,
-                                            const std::vector<std::string>& patterns, Failures& failures) {
+                                            const std::vector<std::string>& patterns, const ModelPtr& mapped,
+                                            Failures& failures) {
   std::optional<Error> unread;  // a model, which may have a tensor that is not found
-  const auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
+  auto models = TRY(compare::models_in(forest, [&](const std::string& path, const Error& error) {
     failures.of_models.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
     unread = error;
   }));
+  if (mapped != nullptr) models.front().model = mapped;
   const auto selected = TRY(select_tensors(models, patterns).map_error([&](const Error& error) {
     return Error{unread ? unread->code : error.code, error.message};
   }));
@@ -314,6 +317,23 @@ Exit publish(const Display& display, const PlotArguments& arguments, bool is_any
   return failures.status();
 }
 
+// A repository whose tensors have the names of the GGUF that it is compared with; null for the other one, and for both
+// if names are compared as they are.
+Result<std::pair<ModelPtr, ModelPtr>> mapped_models(const std::vector<std::unique_ptr<Forest>>& forests,
+                                                    const std::vector<std::string>& sources) {
+  std::pair<ModelPtr, ModelPtr> mapped;
+  if (forests.size() < 2) return mapped;
+  const auto ignore = [](const std::string&, const Error&) {};
+  const auto a = TRY(compare::models_in(*forests[0], ignore)), b = TRY(compare::models_in(*forests[1], ignore));
+  if (a.size() != 1 || b.size() != 1) return mapped;
+  const auto names = TRY(compare::mapped_names(a.front().model, b.front().model));
+  if (!names) return mapped;
+  const bool is_a = names->side == compare::Side::a;
+  (is_a ? mapped.first : mapped.second) = names->model;
+  log_to_stderr(compare::mapped_names_sentence(*names, printable_source(sources[is_a ? 0 : 1])));
+  return mapped;
+}
+
 Result<Exit> plot_sources(PlotArguments& arguments) {
   if (const auto checked = check_output(arguments); !checked) return report_error(checked.error(), Exit::usage);
   const auto existing = arguments.force ? sandbox::Existing::replaced : sandbox::Existing::kept;
@@ -321,16 +341,17 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   std::vector<std::string> sources = {arguments.input.source};
   if (!arguments.against.empty()) sources.push_back(arguments.against);
   const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));
+  const auto [mapped_a, mapped_b] = TRY(mapped_models(opened.forests, sources));
   Failures failures;
-  auto tensors =
-      TRY(tensors_of(*opened.forests[0], printable_source(sources[0]), arguments, arguments.patterns, failures));
+  auto tensors = TRY(
+      tensors_of(*opened.forests[0], printable_source(sources[0]), arguments, arguments.patterns, mapped_a, failures));
   // Without patterns, the completeness of the model has reported these.
   if (arguments.patterns.empty())
     std::erase_if(tensors, [](const NamedTensor& named) { return named.tensor.source.refused(); });
   if (tensors.empty()) return publish(display, arguments, false, failures);
   std::vector<NamedTensor> against;
   if (sources.size() > 1)
-    against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), arguments, {}, failures));
+    against = TRY(tensors_of(*opened.forests[1], printable_source(sources[1]), arguments, {}, mapped_b, failures));
 
   const PlotKind kind = kind_of(arguments, tensors.size());
   auto checked = check_options(kind, arguments);

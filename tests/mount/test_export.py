@@ -392,8 +392,8 @@ class Formats(ExportTestCase):
     def test_shard_size_implies_safetensors(self):
         self.export("--shard-size", "8G", self.sample(), self.out("sharded"))
         self.assertEqual(self.listing("out/sharded"), ["model.safetensors"])
-        self.export("--shard-size", "8G", self.sample(), self.out("m.gguf"), status=2,
-                    stderr="weightfs: --shard-size needs --to safetensors (see weightfs export --help)\n")
+        self.export("--shard-size", "8G", self.sample(), self.out("m.npz"), status=2,
+                    stderr="weightfs: --shard-size needs --to safetensors or gguf (see weightfs export --help)\n")
 
 
 class Outputs(ExportTestCase):
@@ -418,7 +418,7 @@ class Outputs(ExportTestCase):
         source = self.sample()
         before = self.read("model.safetensors")
         for argv in ((source, self.out("m.bin")), ("--to", "zip", source, self.out("m")), ("--to", "npy", source, "-"),
-                     ("--to", "gguf", "--shard-size", "5G", source, self.out("m")), ("--dtype", "int8", source, self.out("m.gguf")),
+                     ("--to", "npz", "--shard-size", "5G", source, self.out("m")), ("--dtype", "int8", source, self.out("m.gguf")),
                      ("--to", "safetensors", "--shard-size", "0", source, self.out("m")), ("--force", source, source)):
             done = run("export", *argv)
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (argv, done))
