@@ -299,8 +299,8 @@ Options tensor_options(ExportArguments& arguments) {
   return {
       {"dtype",
        "TYPE",
-       "write every number as TYPE: float32, float16 or bfloat16; q8_0: a GGUF with quantised matrices (default: auto, "
-       "as stored)",
+       "write every number as TYPE: float32, float16 or bfloat16; q8_0 quantises the matrices of a GGUF (default: as "
+       "stored)",
        take_dtype,
        0,
        {"float32", "float16", "bfloat16", "q8_0", "auto"}},

@@ -31,8 +31,8 @@ struct ComputedWeights {
 bool may_have_computed_weights(const Model& model);
 
 /// The weights of the modules that the quantization_config beside the model describes: GPTQ, AWQ, compressed-tensors,
-/// fp8, MXFP4 of gpt-oss, FP8 and NVFP4 of ModelOpt. Reads small JSON files, and of a compressed-tensors module its weight_shape. A
-/// module that contradicts the configuration has a warning. Fails as Budget::charge does.
+/// fp8, MXFP4 of gpt-oss, FP8 and NVFP4 of ModelOpt. Reads small JSON files, and of a compressed-tensors module its
+/// weight_shape. A module that contradicts the configuration has a warning. Fails as Budget::charge does.
 Result<ComputedWeights> computed_weights(const Model& model);
 
 /// What becomes of the tensors that a weight is computed from.

@@ -68,12 +68,13 @@ class ContentsComparer {
   }
 
   Result<void> compare_models(const std::string& path, const ModelPtr& a, const ModelPtr& b) {
-    ModelComparison found{path, a, b, {}, compare_metadata(*a, *b), {}};
+    ModelComparison found{path, a, b, {}, {}, {}};
     if (options_.names == NameMatching::mapped) found.mapped = TRY(mapped_names(a, b));
     if (found.mapped)
       (found.mapped->side == Side::a ? found.a : found.b) = found.mapped->model;
     else
       std::tie(found.a, found.b) = TRY(with_common_weights(a, b));
+    if (!found.mapped) found.metadata = compare_metadata(*a, *b);
     found.tensors = TRY(compare_tensors(*found.a, *found.b, options_));
     out_.equal_tensors += found.tensors.equal;
     if (found.is_different()) ++different_models_;

@@ -18,7 +18,7 @@ struct ModelComparison {
   ModelPtr a;  ///< its tensors are those that were compared: computed weights in the place of packed ones, and those
   ModelPtr b;  ///< of a repository as a GGUF has them, if names are mapped
   std::optional<MappedNames> mapped;
-  MetadataComparison metadata;
+  MetadataComparison metadata;  ///< empty if names are mapped: a repository and a GGUF state the same in other words
   TensorComparison tensors;
 
   bool is_different() const;

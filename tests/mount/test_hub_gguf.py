@@ -10,6 +10,10 @@ from mounting import WEIGHTFS, TestCase, run
 import tiny_repositories
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "hub_gguf.json")
+# Repositories of which a GGUF has all bytes.
+RESTORED = ("Tiny-Llama3-200K-Instruct", "Tiny-Mixtral-4x100K", "Qwen3-Tiny-200K-A100K", "gpt-oss-tiny", "gpt-oss-tiny-BF16",
+            "DeepSeek-V2-Tiny-Lite", "GLM-4-tiny-0414", "Phi-3-tiny-128k-instruct", "granite-3.3-tiny-base", "gemma-4-tiny-A1B",
+            "OLMo-2-tiny")
 VIEWS = {"auto": "model.gguf", "q8_0": "model.q8_0.gguf"}
 
 
@@ -135,9 +139,7 @@ class Refused(HubTestCase):
 
 class AsHub(HubTestCase):
     def test_tensors_of_a_gguf_are_those_of_the_repository(self):
-        for name in ("Tiny-Llama3-200K-Instruct", "Tiny-Mixtral-4x100K", "Qwen3-Tiny-200K-A100K", "gpt-oss-tiny", "gpt-oss-tiny-BF16",
-                     "DeepSeek-V2-Tiny-Lite", "GLM-4-tiny-0414", "Phi-3-tiny-128k-instruct", "granite-3.3-tiny-base",
-                     "gemma-4-tiny-A1B", "OLMo-2-tiny"):
+        for name in RESTORED:
             with self.subTest(name):
                 folder, gguf = self.repository(name), self.path(name + ".gguf")
                 self.assertEqual(run("export", folder, gguf).returncode, 0)
@@ -172,12 +174,19 @@ class Diff(HubTestCase):
         self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)
         done = run("diff", "--stat", "--json", folder, gguf)
         found = json.loads(done.stdout)
-        self.assertEqual((done.returncode, found["missing"], found["added"]), (1, [], []))
+        self.assertEqual((done.returncode, found["missing"], found["added"], found["metadata"]), (1, [], [], []))
         self.assertIn("tensors are compared by their names and values in a GGUF", done.stderr)
         errors = {entry["name"]: entry["stat"]["relative_error"] for entry in found["changed"]}
         self.assertLess(errors["blk.0.attn_q.weight"], 0.007)
         self.assertGreater(errors["blk.0.attn_q.weight"], 0.004)
         self.assertEqual(run("diff", "--min-snr", "40", gguf, folder).returncode, 0)
+
+    def test_overview_of_the_deviation(self):
+        folder, gguf, picture = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf"), self.path("snr.png")
+        self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)
+        done = run("plot", "--against", gguf, "--metric", "snr", "-o", picture, folder)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn("tensors are compared by their names and values in a GGUF", done.stderr)
 
     def test_names_as_stored(self):
         folder, gguf = self.repository("Tiny-Llama3-200K-Instruct"), self.path("auto.gguf")

@@ -7,6 +7,7 @@ import archives
 import containers
 import pickles
 import protobuf
+import tiny_repositories
 from containers import Graph, Operator, Value
 from tensors import Tensor
 
@@ -241,6 +242,7 @@ def write_demo(folder):
     archives.write_carton(path("demo.carton"), carton_files(read(path("demo.rten")), read(path("adapter.safetensors"))),
                           method=archives.DEFLATE)
     os.remove(path("adapter.safetensors"))
+    tiny_repositories.write(folder, "Tiny-Llama3-200K-Instruct")
     sharded = path("demo-sharded", "")
     containers.write_safetensors_shards(sharded, [model[:6], model[6:]], notes)
     containers.write_gguf_shards(path("demo-split", "demo"), [llama[:6], llama[6:]], gguf_metadata())

@@ -55,7 +55,7 @@ std::vector<size_t> character_begins(std::string_view text) {
   return begins;
 }
 
-// Merges the parts of the text. Of a vocabulary and its merges only what can occur in the parts is kept.
+// Merges the parts of the text. It keeps the entries of the vocabulary and the merges that can occur in them.
 class TextMerger {
  public:
   TextMerger(const TokenizerJson& json, const std::vector<std::string>& parts) : ignores_merges_(json.ignores_merges) {

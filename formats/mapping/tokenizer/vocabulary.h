@@ -20,17 +20,17 @@ uint64_t end_of_ids(const TokenizerJson& json);
 // null. Each fails with corrupt if an id has two tokens or a token two ids, with unsupported if an id is not below
 // `count`, and as Budget::charge does.
 
-/// Of byte-level BPE: added tokens are of control or user-defined.
+/// Byte-level BPE: added tokens are of control or user-defined.
 Result<Tokens> byte_level_tokens(const TokenizerJson& json, const Map* config, uint64_t count, Budget& budget);
 
-/// Of WordPiece: `##x` becomes `x`, and other texts begin with U+2581.
+/// WordPiece: `##x` becomes `x`, and other texts begin with U+2581.
 Result<Tokens> wordpiece_tokens(const TokenizerJson& json, const Map* config, uint64_t count, Budget& budget);
 
-/// Of BPE with byte fallback, as SentencePiece has it. The score of a token is minus the index of the first merge that
+/// BPE with byte fallback, as SentencePiece has it. The score of a token is minus the index of the first merge that
 /// makes it, so that llama.cpp merges in the same order; the converter would write -1000 for each.
 Result<Tokens> scored_tokens(const TokenizerJson& json, const Map* config, uint64_t count, Budget& budget);
 
-/// Of Gemma 4: as scored_tokens(), but each score is -1000, because the merges are stored too.
+/// Gemma 4: as scored_tokens(), but each score is -1000, because the merges are stored too.
 Result<Tokens> gemma4_tokens(const TokenizerJson& json, const Map* config, uint64_t count, Budget& budget);
 
 /// The tokens of added_tokens_decoder of tokenizer_config.json. Fails with corrupt if one has another form.

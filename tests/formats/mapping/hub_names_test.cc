@@ -1,10 +1,10 @@
 // The table of names, and how names fit its patterns.
-#include "formats/mapping/names.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
+
+#include "formats/mapping/names.h"
 
 namespace weightfs::hub_names_test {
 namespace {

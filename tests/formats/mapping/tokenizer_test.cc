@@ -316,8 +316,7 @@ TEST(Tokenizer, AddedTokensReplacePieces) {
 
 TEST(Tokenizer, ClassDecidesWhetherPiecesOrJsonCount) {
   const Files files{{"tokenizer.model", small_pieces()}, {"tokenizer.json", Json{}.build()}};
-  for (const char* const name :
-       {"LlamaForCausalLM", "Qwen3ForCausalLM", "Gemma3ForCausalLM", "Phi3ForCausalLM"})
+  for (const char* const name : {"LlamaForCausalLM", "Qwen3ForCausalLM", "Gemma3ForCausalLM", "Phi3ForCausalLM"})
     EXPECT_THAT(keys_of(files, name, R"("vocab_size": 5)", 5), HasSubstr(R"("model": "llama")")) << name;
   for (const char* const name : {"Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM"})
     EXPECT_THAT(keys_of(files, name, R"("vocab_size": 5)", 5), HasSubstr(R"("model": "gpt2")")) << name;
