@@ -51,28 +51,59 @@ Result<GroupIndex> group_index(uint64_t group_size, uint64_t inputs) {
 
 }  // namespace
 
-Result<GptqRules> gptq_rules(const Fields& quantisation) {
+namespace {
+
+// What an object states in place of `rules`.
+Result<GptqRules> with_stated(GptqRules rules, const Fields& stated) {
   static constexpr auto kBits = std::to_array<uint64_t>({2, 3, 4, 8});
-  GptqRules rules;
-  const Number bits = quantisation.number({"bits"});
-  if (!bits) return failure(Code::unsupported, "no bits");
-  if (std::ranges::find(kBits, *bits) == kBits.end())
-    return failure(Code::unsupported, fmt::format("bits is {}; expected 2, 3, 4 or 8", *bits));
-  rules.bits = static_cast<uint32_t>(*bits);
-  rules.group_size = TRY(group_size_of(quantisation, "group_size"));
+  if (const Number bits = stated.number({"bits"})) {
+    if (std::ranges::find(kBits, *bits) == kBits.end())
+      return failure(Code::unsupported, fmt::format("bits is {}; expected 2, 3, 4 or 8", *bits));
+    rules.bits = static_cast<uint32_t>(*bits);
+  }
+  if (stated.has("group_size")) rules.group_size = TRY(group_size_of(stated, "group_size"));
+  if (const auto is_symmetric = stated.flag("sym")) rules.is_symmetric = is_symmetric;
+  if (const auto is_reordered = stated.flag("desc_act")) rules.is_reordered = is_reordered;
+  return rules;
+}
+
+// Rules that no shape tells apart become one.
+void add_rules(const GptqRules& rules, std::vector<GptqRules>& all) {
+  const auto same = std::ranges::find_if(
+      all, [&](const GptqRules& other) { return other.bits == rules.bits && other.group_size == rules.group_size; });
+  if (same == all.end()) return all.push_back(rules);
+  if (same->is_symmetric != rules.is_symmetric) same->is_symmetric = false;
+  if (same->is_reordered != rules.is_reordered) same->is_reordered = true;
+}
+
+}  // namespace
+
+Result<std::vector<GptqRules>> gptq_rules(const Fields& quantisation) {
+  constexpr size_t kMaxRules = 16;
+  if (!quantisation.has("bits")) return failure(Code::unsupported, "no bits");
+  if (!quantisation.has("group_size")) return failure(Code::unsupported, "no group_size");
   const std::string format = text_or(quantisation, {"checkpoint_format", "format"}, "gptq");
   if (format != "gptq" && format != "gptq_v2")
     return failure(Code::unsupported,
                    fmt::format("checkpoint_format is {}; expected gptq or gptq_v2", printable(format)));
   if (quantisation.flag("is_marlin_format").value_or(false))
     return failure(Code::unsupported, "is_marlin_format is true; expected false");
-  rules.is_second_version = format == "gptq_v2";
-  rules.is_symmetric = quantisation.flag("sym");
-  rules.is_reordered = quantisation.flag("desc_act");
-  return rules;
+  std::vector<GptqRules> all = {TRY(
+      with_stated({.is_second_version = format == "gptq_v2", .is_symmetric = {}, .is_reordered = {}}, quantisation))};
+  if (all.front().bits == 0) return failure(Code::unsupported, "bits is no number");
+  // The patterns of names are not read: the shapes of a module tell which of the rules it has.
+  const Fields dynamic = quantisation.object({"dynamic"});
+  if (!dynamic) return all;
+  for (const auto& [pattern, value] : *dynamic.map()) {
+    const auto rules = with_stated(all.front(), dynamic.object({pattern}));
+    if (rules && all.size() < kMaxRules) add_rules(*rules, all);
+  }
+  return all;
 }
 
-Result<MatrixPtr> gptq_matrix(const GptqRules& rules, ModulePieces& pieces) {
+namespace {
+
+Result<MatrixPtr> matrix_by(const GptqRules& rules, ModulePieces& pieces) {
   const TensorView weights = TRY(pieces.take("qweight", {"int32"}));
   const TensorView scales = TRY(pieces.take("scales", kRealTypes));
   if (!is_matrix(weights) || weights.shape[0] * 32 % rules.bits != 0)
@@ -104,6 +135,21 @@ Result<MatrixPtr> gptq_matrix(const GptqRules& rules, ModulePieces& pieces) {
   packed.weights = bytes_of_tensor(weights);
   packed.scales = float32_values(scales);
   return matrix_of(packed);
+}
+
+}  // namespace
+
+Result<MatrixPtr> gptq_matrix(const std::vector<GptqRules>& rules, ModulePieces& pieces) {
+  Result<MatrixPtr> found = matrix_by(rules.front(), pieces);
+  for (const GptqRules& others : std::span(rules).subspan(1)) {
+    ModulePieces again = pieces.untaken();
+    Result<MatrixPtr> other = matrix_by(others, again);
+    if (!other) continue;
+    if (found) return failure(Code::unsupported, "several rules of dynamic fit its tensors");
+    found = std::move(other);
+    pieces.take_as(again);
+  }
+  return found;
 }
 
 Result<uint64_t> awq_group_size(const Fields& quantisation) {

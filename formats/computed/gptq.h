@@ -1,6 +1,10 @@
 // GPTQ and AWQ: the rules of AutoGPTQ, GPTQModel and AutoAWQ.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "formats/computed/matrix.h"
 #include "formats/computed/module_pieces.h"
 #include "formats/summary/fields.h"
@@ -15,12 +19,14 @@ struct GptqRules {
   std::optional<bool> is_symmetric, is_reordered;
 };
 
-/// Both fail with unsupported if a field is missing or has a value of which the packing is not known.
-Result<GptqRules> gptq_rules(const summary::Fields& quantisation);
+/// The rules of all modules, then those that `dynamic` states for some of them. Both fail with unsupported if a field
+/// is missing or has a value of which the packing is not known.
+Result<std::vector<GptqRules>> gptq_rules(const summary::Fields& quantisation);
 Result<uint64_t> awq_group_size(const summary::Fields& quantisation);
 
-/// The weight of a module with qweight. Both fail with unsupported if its tensors contradict the rules.
-Result<MatrixPtr> gptq_matrix(const GptqRules& rules, ModulePieces& pieces);
+/// The weight of a module with qweight, by the only rules that its tensors do not contradict. Both fail with
+/// unsupported if there are none.
+Result<MatrixPtr> gptq_matrix(const std::vector<GptqRules>& rules, ModulePieces& pieces);
 Result<MatrixPtr> awq_matrix(uint64_t group_size, ModulePieces& pieces);
 
 }  // namespace weightfs::computed

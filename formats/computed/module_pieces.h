@@ -42,6 +42,11 @@ class ModulePieces {
   /// As take(), also for another shape.
   Result<TensorView> take(std::string_view end, TypeNames types, const Shape& shape);
 
+  /// The same module, of which nothing was taken.
+  ModulePieces untaken() const { return {tensors_, module_}; }
+  /// Takes what was taken of another object of this module instead.
+  void take_as(const ModulePieces& other) { taken_ = other.taken_; }
+
   /// The indices of the tensors that were taken, ascending.
   std::vector<size_t> taken() const;
 

@@ -29,7 +29,7 @@ class PackingRules {
 
  private:
   struct Gptq {
-    Result<GptqRules> rules;
+    Result<std::vector<GptqRules>> rules;
   };
   struct Awq {
     Result<uint64_t> group_size;

@@ -127,6 +127,21 @@ TEST(ComputedWeights, GptqOfEachNumberOfBitsIsThatOfAReaderOfBits) {
   }
 }
 
+TEST(ComputedWeights, GptqOfModulesWithOwnRulesIsFoundByItsShapes) {
+  Repository from(R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": false,
+      "dynamic": {"+:.*m.*": {"bits": 8}, "+:.*k.*": {"desc_act": true}, "-:.*q.*": {}}}})");
+  from.add_random("m.qweight", "int32", {128 * 8 / 32, 96})
+      .add_random("m.qzeros", "int32", {4, 96 * 8 / 32})
+      .add_scales("m.scales", {4, 96});
+  EXPECT_EQ(values(from.weights().weights.at(0)), gptq_weight(from, 8, 128, 96));
+  Repository several(R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64,
+      "dynamic": {"+:.*m.*": {"group_size": 48}}}})");
+  several.add_random("m.qweight", "int32", {12, 96})
+      .add_random("m.qzeros", "int32", {2, 12})
+      .add_scales("m.scales", {2, 96});
+  EXPECT_THAT(several.weights().warnings, ElementsAre(HasSubstr("several rules of dynamic fit its tensors")));
+}
+
 TEST(ComputedWeights, RangesOfSeveralTilesAreThoseOfTheWhole) {
   const Repository from = gptq(4, 1024, 1056);
   const ComputedWeight weight = from.weights().weights.at(0);
