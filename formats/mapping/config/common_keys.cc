@@ -70,7 +70,7 @@ void add_rope_sections(const ModelSettings& model) {
   for (size_t i = 0; i < std::min(list->size(), kSections); ++i) {
     const summary::Number number = summary::number_of((*list)[i]);
     if (!number || *number > INT32_MAX)
-      return model.settings.refuse("config.json: mrope_section has a value that is not a size");
+      return model.settings.refuse("config.json: mrope_section is not a list of sizes");
     sections.at(i) = static_cast<int32_t>(*number);
   }
   model.keys.i32s(model.key("rope.dimension_sections"), sections);

@@ -17,7 +17,7 @@ Map map_of(std::initializer_list<Map::Entry> entries) {
   return out;
 }
 
-// The scaling of a class that has one by default; null for others.
+// The scaling of classes that have it by default; null for others.
 const Map* default_rope(std::string_view family) {
   static const Map kGptOss = map_of({{"rope_type", "yarn"},
                                      {"factor", 32.0},

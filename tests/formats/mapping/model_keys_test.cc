@@ -390,7 +390,7 @@ TEST(ModelKeys, ImpossibleNumbersAreRefused) {
            Refused{R"("num_local_experts": 4, "num_experts_per_tok": 2, "n_group": 3, "topk_group": 1)",
                    "4 experts cannot be in 3 groups"},
            Refused{R"("rope_scaling": "linear")", "rope_scaling is not an object"},
-           Refused{R"("rope_scaling": {"mrope_section": [-1]})", "mrope_section has a value that is no size"},
+           Refused{R"("rope_scaling": {"mrope_section": [-1]})", "mrope_section is not a list of sizes"},
        })
     EXPECT_THAT(refusal("LlamaForCausalLM", one.more), HasSubstr(one.message)) << one.more;
 }
