@@ -8,9 +8,9 @@
 
 namespace weightfs::mapping {
 
-/// Adds the template of tokenizer_config.json, else chat_template.jinja and additional_chat_templates/, else the one in
-/// chat_template.json; of a list, named templates come before the default. Fails with unsupported if a template has
-/// more than 4 MiB, with corrupt if a file is damaged, and as reading does.
+/// Adds the template of the first of these that has one: tokenizer_config.json, chat_template.jinja (together with
+/// additional_chat_templates/), chat_template.json. A list has a key for each name, and the default comes last. Fails
+/// with unsupported if a template has more than 4 MiB, with corrupt if a file is damaged, and as reading does.
 Result<void> add_chat_template(Repository& repository, const Map& tokenizer_config, Keys& keys);
 
 }  // namespace weightfs::mapping

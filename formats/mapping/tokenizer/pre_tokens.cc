@@ -55,7 +55,7 @@ std::vector<size_t> character_begins(std::string_view text) {
   return begins;
 }
 
-// Merges the parts of the text. It keeps the entries of the vocabulary and the merges that can occur in them.
+// Merges the parts of the text. It keeps the tokens and merges that can occur in a part, and no others.
 class TextMerger {
  public:
   TextMerger(const TokenizerJson& json, const std::vector<std::string>& parts) : ignores_merges_(json.ignores_merges) {

@@ -20,7 +20,7 @@ uint64_t end_of_ids(const TokenizerJson& json);
 // null. Each fails with corrupt if an id has two tokens or a token two ids, with unsupported if an id is not below
 // `count`, and as Budget::charge does.
 
-/// Byte-level BPE: added tokens are of control or user-defined.
+/// Byte-level BPE: each added token is of control or user-defined.
 Result<Tokens> byte_level_tokens(const TokenizerJson& json, const Map* config, uint64_t count, Budget& budget);
 
 /// WordPiece: `##x` becomes `x`, and other texts begin with U+2581.
