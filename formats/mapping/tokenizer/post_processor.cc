@@ -7,6 +7,8 @@
 namespace weightfs::mapping {
 namespace {
 
+constexpr size_t kMaxAround = 16;  // texts before or after; templates have one or two
+
 using Items = std::span<const Value>;
 
 const Value* field_of(const Value& value, std::string_view name) {
@@ -177,8 +179,9 @@ TextsAround texts_around(const Value& post_processor) {
     if (text_of(field_of(processor, "type")) != "TemplateProcessing") continue;
     bool is_after = false;
     for (const Value& item : items_of(processor, "single")) {
-      if (const std::string_view id = special_id(item); !id.empty())
-        (is_after ? out.after : out.before).emplace_back(id);
+      std::vector<std::string>& texts = is_after ? out.after : out.before;
+      if (const std::string_view id = special_id(item); !id.empty() && texts.size() < kMaxAround)
+        texts.emplace_back(id);
       is_after = is_after || !sequence_id(item).empty();
     }
     break;

@@ -76,17 +76,19 @@ std::optional<uint64_t> embedding_rows(const Model& model) {
   return rows;
 }
 
+bool drops_rows(const Repository& repository) {
+  return repository.architecture().id == Arch::gemma3 || repository.architecture().id == Arch::gemma4;
+}
+
 Result<uint64_t> vocabulary_size(Repository& repository, uint64_t found) {
   const std::optional<uint64_t> rows = embedding_rows(repository.model());
+  const bool may_drop = drops_rows(repository);
   uint64_t size = repository.config().number({"vocab_size"}).value_or(0);
-  if (size == 0) {
-    const bool has_default = repository.architecture().id == Arch::gemma3 && rows == kVocabularyOfGemma3;
-    size = has_default ? kVocabularyOfGemma3 : found;
-  }
+  if (size == 0) size = rows && (!may_drop || rows == kVocabularyOfGemma3) ? *rows : found;
   if (size == 0 || size > kMaxTokens)
     return failure(Code::unsupported, fmt::format("a vocabulary of {} tokens; at most {} are supported", grouped(size),
                                                   grouped(kMaxTokens)));
-  if (rows && size > *rows)
+  if (rows && (may_drop ? size > *rows : size != *rows))
     return failure(Code::unsupported,
                    fmt::format("a vocabulary of {} tokens, and embeddings of {} rows", grouped(size), grouped(*rows)));
   return size;

@@ -30,8 +30,12 @@ bool reads_pieces(Repository& repository, const OpenedFiles& files);
 /// The number of rows of the embeddings; nothing if no tensor has the name of embeddings.
 std::optional<uint64_t> embedding_rows(const Model& model);
 
-/// How many tokens the vocabulary has: by config.json, else `found`, which is how many the tokenizer has. Fails with
-/// unsupported if there are more than kMaxTokens, or than rows of embeddings.
+/// Whether the converter drops the rows of the embeddings that have no token.
+bool drops_rows(const Repository& repository);
+
+/// How many tokens the vocabulary has: by config.json, else by the embeddings, or, where rows are dropped, `found`,
+/// which is how many the tokenizer has. Fails with unsupported if there are more than kMaxTokens, and if llama.cpp
+/// would refuse the embeddings because they have another number of rows.
 Result<uint64_t> vocabulary_size(Repository& repository, uint64_t found);
 
 }  // namespace weightfs::mapping

@@ -47,14 +47,12 @@ bool is_llama(Arch arch) {
 
 bool is_gemma(Arch arch) { return arch == Arch::gemma2 || arch == Arch::gemma3; }
 
-bool drops_rows(Arch arch) { return arch == Arch::gemma3 || arch == Arch::gemma4; }
-
 // How many rows of the embeddings the converter keeps; without a tokenizer.model, it counts an added token twice that
 // is in the vocabulary too.
 Result<uint64_t> kept_rows(Repository& repository, const OpenedFiles& files, const TokenizerJson& json) {
-  if (!drops_rows(repository.architecture().id)) return kMaxTokens;
-  if (files.pieces != nullptr) return vocabulary_size(repository, end_of_ids(json));
-  return json.vocab_count + json.added.size();
+  if (!drops_rows(repository)) return kMaxTokens;
+  const uint64_t size = TRY(vocabulary_size(repository, json.end_of_ids));
+  return files.pieces != nullptr ? size : std::min(size, json.vocab_count + json.added.size());
 }
 
 // Adds the keys of one tokenizer.
@@ -129,7 +127,7 @@ class TokenizerKeys {
 
   Result<void> add_scored() {
     const bool has_prefix = TRY(prepends_space(*json_));
-    const uint64_t size = TRY(vocabulary_size(repository_, end_of_ids(*json_)));
+    const uint64_t size = TRY(vocabulary_size(repository_, json_->end_of_ids));
     const uint64_t count = std::min(size, TRY(kept_rows(repository_, files_, *json_)));
     const Tokens tokens = TRY(scored_tokens(*json_, files_.tokenizer_config, count, budget_));
     TRY_VOID(add_scored_tokens(tokens));
@@ -139,7 +137,7 @@ class TokenizerKeys {
   }
 
   Result<void> add_gemma4() {
-    const uint64_t rows = embedding_rows(repository_.model()).value_or(end_of_ids(*json_));
+    const uint64_t rows = embedding_rows(repository_.model()).value_or(json_->end_of_ids);
     const uint64_t count = std::min(rows, TRY(kept_rows(repository_, files_, *json_)));
     const Tokens tokens = TRY(gemma4_tokens(*json_, files_.tokenizer_config, count, budget_));
     keys_.text(kModel, "gemma4");
@@ -162,7 +160,7 @@ class TokenizerKeys {
     const std::string_view by_tokens = name_by_tokens_of_text(by_expression.family);
     const std::string_view pre = by_tokens.empty() ? by_expression.name : by_tokens;
     if (json_->merges.count == 0) return failure(Code::unsupported, "tokenizer.json has no merges");
-    const uint64_t count = TRY(vocabulary_size(repository_, end_of_ids(*json_)));
+    const uint64_t count = TRY(vocabulary_size(repository_, json_->end_of_ids));
     const Tokens tokens = TRY(byte_level_tokens(*json_, config, count, budget_));
     keys_.text(kModel, "gpt2");
     keys_.text(kPre, pre);
@@ -207,7 +205,7 @@ class TokenizerKeys {
   Result<void> add_wordpiece() {
     if (json_->type != "WordPiece" || (!json_->subword_prefix.empty() && json_->subword_prefix != "##"))
       return failure(Code::unsupported, fmt::format("the tokenizer is {} only", printable(json_->type)));
-    const uint64_t count = TRY(vocabulary_size(repository_, end_of_ids(*json_)));
+    const uint64_t count = TRY(vocabulary_size(repository_, json_->end_of_ids));
     const Tokens tokens = TRY(wordpiece_tokens(*json_, files_.tokenizer_config, count, budget_));
     keys_.u32("tokenizer.ggml.token_type_count", repository_.config().number({"type_vocab_size"}).value_or(1));
     keys_.text(kModel, "bert");
@@ -282,7 +280,7 @@ Result<void> add_tokenizer(Repository& repository, Keys& keys) {
 
 Result<std::optional<uint64_t>> rows_of_embeddings(Repository& repository) {
   const std::optional<uint64_t> rows = embedding_rows(repository.model());
-  if (!drops_rows(repository.architecture().id) || !rows) return std::nullopt;
+  if (!drops_rows(repository) || !rows) return std::nullopt;
   const OpenedFiles files = TRY(open_tokenizer_files(repository));
   const BudgetPtr budget = budget_of_files(repository, files);
   uint64_t kept = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -184,6 +185,7 @@ bool TokenizerReader::add_entry(uint64_t id) {
     return fail({Code::unsupported, fmt::format("tokenizer.json: id {} of a vocabulary of more than {} tokens",
                                                 grouped(id), grouped(kMaxTokens))});
   ++out_.vocab_count;
+  out_.end_of_ids = std::max(out_.end_of_ids, id + 1);
   if (keep_ == Keep::counts) return true;
   if (key_.size() > kMaxTokenText) return fail("a token of more than 64 KiB");
   if (!charge(Cost::kept, key_.size() + 2 * sizeof(VocabEntry))) return false;
@@ -197,6 +199,7 @@ bool TokenizerReader::add_token() {
     return fail({Code::unsupported, fmt::format("tokenizer.json: added token {} with the id {}", quoted(token_.text),
                                                 grouped(token_.id))});
   if (!charge(Cost::kept, token_.text.size() + 2 * sizeof(AddedToken))) return false;
+  out_.end_of_ids = std::max(out_.end_of_ids, token_.id + 1);
   out_.added.push_back(std::move(token_));
   return true;
 }

@@ -50,6 +50,7 @@ struct TokenizerJson {
   bool ignores_merges = false;
   uint64_t vocab_count = 0;
   uint64_t merge_count = 0;
+  uint64_t end_of_ids = 0;        ///< one more than the largest id, also of added tokens
   std::vector<VocabEntry> vocab;  ///< in the order of the file
   Merges merges;
 

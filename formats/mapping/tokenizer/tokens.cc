@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kFullWidthBar = "\xEF\xBD\x9C";  // U+FF5C
 
+constexpr size_t kHeadOfArray = 16;  // bytes that Keys puts before the elements
+
 std::string text_of_unused(uint64_t id) { return fmt::format("[PAD{}]", id); }
 
 bool is_between(std::string_view text, std::string_view begin, std::string_view end) {
@@ -46,7 +48,7 @@ Result<void> Tokens::add_texts(Keys& keys, Charges& written) const {
     size += sizeof(uint64_t) + (has(id) ? text(id).size() : text_of_unused(id).size());
   TRY_VOID(written.charge(Cost::kept, size));
   std::string encoded;
-  encoded.reserve(static_cast<size_t>(size));
+  encoded.reserve(static_cast<size_t>(size) + kHeadOfArray);
   for (uint64_t id = 0; id < count(); ++id) append_gguf_text(encoded, has(id) ? text(id) : text_of_unused(id));
   keys.array("tokenizer.ggml.tokens", gguf::ValueType::string, count(), std::move(encoded));
   return {};
@@ -55,7 +57,7 @@ Result<void> Tokens::add_texts(Keys& keys, Charges& written) const {
 Result<void> Tokens::add_scores(Keys& keys, Charges& written) const {
   TRY_VOID(written.charge(Cost::kept, count() * sizeof(float)));
   std::string encoded;
-  encoded.reserve(all_.size() * sizeof(float));
+  encoded.reserve(all_.size() * sizeof(float) + kHeadOfArray);
   for (const Token& token : all_) append_little_endian(encoded, std::bit_cast<uint32_t>(token.score), sizeof(uint32_t));
   keys.array("tokenizer.ggml.scores", gguf::ValueType::float32, count(), std::move(encoded));
   return {};
@@ -64,7 +66,7 @@ Result<void> Tokens::add_scores(Keys& keys, Charges& written) const {
 Result<void> Tokens::add_types(Keys& keys, Charges& written) const {
   TRY_VOID(written.charge(Cost::kept, count() * sizeof(int32_t)));
   std::string encoded;
-  encoded.reserve(all_.size() * sizeof(int32_t));
+  encoded.reserve(all_.size() * sizeof(int32_t) + kHeadOfArray);
   for (const Token& token : all_) append_little_endian(encoded, static_cast<uint32_t>(token.type), sizeof(uint32_t));
   keys.array("tokenizer.ggml.token_type", gguf::ValueType::int32, count(), std::move(encoded));
   return {};

@@ -159,13 +159,6 @@ Result<Tokens> fallback_tokens(const TokenizerJson& json, const Map* config, uin
 
 }  // namespace
 
-uint64_t end_of_ids(const TokenizerJson& json) {
-  uint64_t end = 0;
-  for (const VocabEntry& entry : json.vocab) end = std::max<uint64_t>(end, entry.id + uint64_t{1});
-  for (const AddedToken& token : json.added) end = std::max(end, token.id + 1);
-  return end;
-}
-
 Result<std::vector<AddedToken>> tokens_of_config(const Map* config) {
   std::vector<AddedToken> out;
   const auto* const stated = config == nullptr ? nullptr : config->find_as<Map>("added_tokens_decoder");

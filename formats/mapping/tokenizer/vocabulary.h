@@ -13,9 +13,6 @@
 
 namespace weightfs::mapping {
 
-/// One more than the largest id of a token.
-uint64_t end_of_ids(const TokenizerJson& json);
-
 // The tokens of a GGUF with `count` of them, which refer to the texts of `json`. `config` is tokenizer_config.json, or
 // null. Each fails with corrupt if an id has two tokens or a token two ids, with unsupported if an id is not below
 // `count`, and as Budget::charge does.

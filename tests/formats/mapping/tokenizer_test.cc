@@ -146,8 +146,8 @@ TEST(Tokenizer, SpecialTokensOfTheVocabularyAreOfControl) {
               HasSubstr(R"("tokens": ["a", "b", "ab", "<x>"], "token_type": [1, 1, 1, 3])"));
 }
 
-TEST(Tokenizer, VocabularySizeIsThatOfTheTokenizerIfConfigHasNone) {
-  EXPECT_THAT(keys_of(Json{}, "", ""), HasSubstr(R"("tokens": ["a", "b", "ab"])"));
+TEST(Tokenizer, VocabularySizeIsThatOfTheTokenizerIfNothingStatesIt) {
+  EXPECT_THAT(keys_of(Json{}, "", "", "Qwen2ForCausalLM", 0), HasSubstr(R"("tokens": ["a", "b", "ab"])"));
 }
 
 TEST(Tokenizer, PreTokenizerIsNamedByItsExpression) {
@@ -489,8 +489,10 @@ TEST(Tokenizer, HostileVocabulariesAreRefused) {
   for (const Hostile& row : rows) EXPECT_THAT(keys_of(row.json), HasSubstr(row.error)) << row.what;
 }
 
-TEST(Tokenizer, VocabularyIsNotLargerThanTheEmbeddings) {
+TEST(Tokenizer, VocabularyIsAsLargeAsTheEmbeddings) {
   EXPECT_EQ(keys_of(Json{}, "", R"("vocab_size": 5)"), "error: a vocabulary of 5 tokens, and embeddings of 4 rows");
+  EXPECT_EQ(keys_of(Json{}, "", R"("vocab_size": 3)"), "error: a vocabulary of 3 tokens, and embeddings of 4 rows");
+  EXPECT_THAT(keys_of(Json{}, "", ""), HasSubstr("[PAD3]")) << "as many as the embeddings have rows";
   EXPECT_EQ(keys_of(Json{}, "", R"("vocab_size": 1000000000)", "Qwen2ForCausalLM", 0),
             "error: a vocabulary of 1,000,000,000 tokens; at most 2,000,000 are supported");
   EXPECT_THAT(keys_of(Json{}, "", R"("vocab_size": 2000000)", "Qwen2ForCausalLM", 0), HasSubstr("error: "))
@@ -525,7 +527,8 @@ TEST(Tokenizer, RowsOfGemmaWithoutATokenAreDropped) {
   const Files json{{"tokenizer.json", byte_fallback().build()}};
   EXPECT_EQ(rows(json, "Gemma3ForCausalLM", R"("vocab_size": 12)", 12), 10) << "7 of the vocabulary and 3 added";
   EXPECT_EQ(rows(json, "Gemma3ForCausalLM", R"("vocab_size": 10)", 10), 0);
-  EXPECT_EQ(rows(json, "Gemma4ForCausalLM", "", 16), 10);
+  EXPECT_EQ(rows(json, "Gemma4ForCausalLM", "", 16), 9);
+  EXPECT_EQ(rows(json, "Gemma4ForCausalLM", R"("vocab_size": 10)", 10), 0);
   EXPECT_EQ(rows(json, "LlamaForCausalLM", R"("vocab_size": 12)", 12), 0);
   const Files pieces{{"tokenizer.model", small_pieces()}};
   EXPECT_EQ(rows(pieces, "Gemma3ForCausalLM", R"("vocab_size": 6)", 8), 6);
