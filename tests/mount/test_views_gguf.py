@@ -1,34 +1,15 @@
 """views/model.gguf in llama.cpp: the joined file of a split generates the same tokens as the original."""
-import json
 import os
 import random
 import struct
 import subprocess
 import unittest
 
-from mounting import WEIGHTFS, MountTestCase, Tensor, containers
+from mounting import LIMIT_S, WEIGHTFS, MountTestCase, Tensor, containers
 
-import npm_packages
+import llama_cpp
 
-LLAMA = "node-llama-cpp@3.22.1"
-LLAMA_LIMIT_S = 300
 EMBEDDING, HEADS, FEED_FORWARD, BLOCKS, CONTEXT = 32, 2, 64, 2, 64
-
-# The tokens that llama.cpp predicts one after the other, each the most likely one.
-GENERATE = """
-import { getLlama, LlamaLogLevel } from "node-llama-cpp";
-const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error });
-const model = await llama.loadModel({ modelPath: process.argv[2], gpuLayers: 0, useMmap: process.argv[3] === "mmap" });
-const context = await model.createContext({ contextSize: 64, threads: 2 });
-const sequence = context.getSequence();
-const tokens = [];
-for await (const token of sequence.evaluate([1, 5, 9, 13], { temperature: 0, yieldEogToken: true })) {
-  tokens.push(Number(token));
-  if (tokens.length === 24) break;
-}
-console.log(JSON.stringify(tokens));
-await llama.dispose();
-"""
 
 
 def vocabulary():
@@ -87,23 +68,10 @@ def llama(seed):
 class Llama(MountTestCase):
     """semantics 26.5"""
 
-    def setUp(self):
-        super().setUp()
-        self.folder = npm_packages.folder_with(LLAMA)
-        if self.folder is None:
-            self.skipTest("no llama.cpp")
-
-    def generate(self, path, access="mmap"):
-        done = npm_packages.run_module(self.folder, GENERATE, path, access, timeout=LLAMA_LIMIT_S)
-        if "Invalid regular expression flags" in done.stderr:
-            self.skipTest("this Node.js is too old for the packages of llama.cpp")
-        if "NoBinaryFound" in done.stderr:
-            print("no llama.cpp for this machine")
-            self.skipTest("no llama.cpp for this machine")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        tokens = json.loads(done.stdout)
-        self.assertGreater(len(tokens), 0)
-        return tokens
+    def generate(self, path, mmap=True):
+        result, = llama_cpp.run(self, [llama_cpp.load(path, tokens=[1, 5, 9, 13], generate=24, mmap=mmap)])
+        self.assertNotIn("error", result)
+        return result["generated"]
 
     def test_joined_split_generates_the_same_tokens(self):
         tensors, metadata = llama(17)
@@ -115,7 +83,7 @@ class Llama(MountTestCase):
         joined = os.path.join(self.mount(self.path("m-00001-of-00002.gguf")), "views", "model.gguf")
         self.assertEqual(self.read("mnt", "views", "model.gguf"), self.read("whole.gguf"))
         self.assertEqual(self.generate(joined), expected)
-        self.assertEqual(self.generate(joined, "read"), expected)
+        self.assertEqual(self.generate(joined, mmap=False), expected)
 
     def test_exported_model_generates_the_same_tokens(self):
         tensors, metadata = llama(23)
@@ -124,7 +92,7 @@ class Llama(MountTestCase):
         containers.write_gguf_shards(self.path("m"), [tensors[:half], tensors[half:]], metadata)
         done = subprocess.run(
             [WEIGHTFS, "export", self.path("m-00001-of-00002.gguf"),
-             self.path("exported.gguf")], capture_output=True, text=True, timeout=LLAMA_LIMIT_S)
+             self.path("exported.gguf")], capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.generate(self.path("exported.gguf")), self.generate(self.path("whole.gguf")))
 

@@ -25,7 +25,8 @@ def run_bounded(argv, timeout, **kwargs):
 @functools.cache
 def folder_with(*packages):
     """A directory whose node_modules has these packages ("name@version"), installed into the temporary directory and kept there;
-    None, with one printed line, where that is not possible. No script of a package runs."""
+    None, with one printed line, where that is not possible. No script of a package runs, and none
+    that is optional for another is installed."""
     digest = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:16]
     folder = os.path.join(tempfile.gettempdir(), f"weightfs-tests-npm-{digest}-{os.getuid()}")
     if os.path.exists(os.path.join(folder, "complete")) and os.stat(folder).st_uid == os.getuid():
@@ -36,8 +37,8 @@ def folder_with(*packages):
     made = tempfile.mkdtemp(prefix="weightfs-test-")
     try:
         run_bounded([
-            "npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--prefix", made,
-            *packages
+            "npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--prefer-offline",
+            "--prefix", made, *packages
         ], LIMIT_S, cwd=made).check_returncode()
         with open(os.path.join(made, "complete"), "w"):
             pass

@@ -77,15 +77,15 @@ def weights(name, dtype, shape):
     return Tensor(name, dtype, shape, noise)
 
 
-def write(repository, folder):
-    """Writes the files of a repository as the new directory `folder`."""
+def write(repository, folder, numbers=weights):
+    """Writes the files of a repository as the new directory `folder`. `numbers`: makes a tensor of its name, type and shape."""
     os.makedirs(folder)
     for file, content in {"config.json": repository.config, **repository.files}.items():
         path = os.path.join(folder, file)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as out:
             out.write(file_bytes(content))
-    tensors = [weights(name, repository.dtypes.get(name, repository.dtype), shape) for name, shape in repository.shapes.items()]
+    tensors = [numbers(name, repository.dtypes.get(name, repository.dtype), shape) for name, shape in repository.shapes.items()]
     if repository.shards == 1:
         containers.write_safetensors(os.path.join(folder, "model.safetensors"), tensors, {"format": "pt"})
     else:

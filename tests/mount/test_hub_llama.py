@@ -1,0 +1,122 @@
+"""A repository of the Hub in llama.cpp, from a mount and over HTTP: its tokens and its probabilities."""
+import os
+import subprocess
+import unittest
+
+from http_serving import HttpServer
+from mounting import LIMIT_S, MountTestCase, OneMountTestCase, run
+
+import llama_cpp
+import tiny_repositories
+import tiny_repository
+
+try:
+    import numpy
+    import forward
+except ImportError:
+    numpy = None
+
+VIEWS = ("model.gguf", "model.q8_0.gguf")
+# Text of several scripts, digits, spaces, lines, punctuation, contractions, emoji, code.
+TEXTS = (
+    "hello", "hello world", " the world and the nation", "The hello of tests, being was it's that I'LL", "a", "  two  spaces   ", "12",
+    "1234567 1,000.50", "12 ½ 00", "été über naïve", "日本語の本 日本", "мир Größe", "🚀 to 🚀🚀 the", "line\nline\r\n\n\nline \n", "\t\ttab",
+    "foo_bar(x) == y; // hello", "if (a<b) { return c->d; }", "https://example.org/a?b=c&d=%20", "ABC abc AbC aBc ABCdef", "!?.,-'\"",
+    "don't we'll they've", "हिन्दी", "ไทย ข", "עברית العربية", "a\u200db", "1st 2nd 3rd", "hello.", "world\u00a0world", "ing tion er",
+)
+
+
+# The SentencePiece model of these puts a space before the text; their tokenizer.json, which is compared, does not.
+PREFIXED = ("Phi-3-tiny-128k-instruct", "Tiny-Mistral-7B-v0.3")
+COMPUTED = ("Tiny-Llama3-200K-Instruct", "Qwen2.5-Tiny-Instruct", "Qwen3-Tiny", "Tiny-Mixtral-4x100K", "granite-3.3-tiny-base")
+TOKENS = [7 * at * at % 281 for at in range(40)]
+GENERATED = 12
+
+
+class Loads(OneMountTestCase):
+    """semantics 26.5"""
+
+    @classmethod
+    def sources_of(cls, owner):
+        for name in tiny_repositories.BUILDERS:
+            tiny_repositories.write(owner.path("repositories"), name)
+        return [owner.path("repositories")]
+
+    def test_every_repository_loads_and_has_the_tokens_of_its_tokenizer(self):
+        jobs, kinds = [], []
+        for name, build in tiny_repositories.BUILDERS.items():
+            repository = build()
+            is_encoder = repository.config["architectures"][0].startswith("Bert")
+            work = {"embed": "hello"} if is_encoder else {"tokens": [1, 5, 9, 13]}
+            jobs += [llama_cpp.load(os.path.join(self.mnt, name, "views", view), texts=TEXTS, **work) for view in VIEWS]
+            kinds += [(name, view) for view in VIEWS]
+            if "tokenizer.json" in repository.files:
+                texts = [" " + text for text in TEXTS] if name in PREFIXED else TEXTS
+                jobs.append(llama_cpp.ids(self.owner.path("repositories", name), texts))
+                kinds.append((name, "tokenizer.json"))
+        results = dict(zip(kinds, llama_cpp.run(self, jobs)))
+        self.assertEqual(len(results), len(jobs))
+        for (name, kind), result in results.items():
+            with self.subTest(name, kind=kind):
+                self.assertNotIn("error", result)
+                tokenizer = results.get((name, "tokenizer.json"), results[name, VIEWS[0]])
+                self.assertEqual(list(zip(TEXTS, result["ids"])), list(zip(TEXTS, tokenizer["ids"])))
+                self.assertTrue(kind == "tokenizer.json" or len(result.get("logits", ())) == 4 or result.get("embedding"))
+
+
+@unittest.skipUnless(numpy, "no NumPy here")
+class Computes(MountTestCase):
+    """semantics 26.5"""
+
+    def write_repositories(self, names):
+        for name in names:
+            tiny_repository.write(tiny_repositories.BUILDERS[name](), self.path("repositories", name), forward.spread)
+        return self.path("repositories")
+
+    def job(self, path, **options):
+        return llama_cpp.load(path, tokens=TOKENS, generate=GENERATED, **options)
+
+    def assert_computes(self, result, folder, rounded, tolerance):
+        """The probabilities of the whole vocabulary after each token, and the most likely tokens after the last."""
+        self.assertNotIn("error", result)
+        decoder = forward.Decoder(folder, rounded)
+        found, expected = map(forward.log_probabilities, (result["logits"], decoder.logits(TOKENS)))
+        self.assertEqual(found.shape, expected.shape)
+        self.assertLess(abs(found - expected).max(), tolerance)
+        self.assertEqual(found.argmax(-1).tolist(), expected.argmax(-1).tolist())
+        self.assertEqual(result["generated"], decoder.generated(TOKENS, GENERATED))
+
+    def test_mounted_repositories_have_the_probabilities_of_their_weights(self):
+        folder = self.write_repositories(COMPUTED)
+        point = self.mount(folder)
+        jobs = []
+        for name in COMPUTED:
+            view, wide = os.path.join(point, name, "views", "model.gguf"), self.path(name + ".gguf")
+            self.assertEqual(run("export", "--dtype", "f32", os.path.join(folder, name), wide).returncode, 0)
+            jobs += [self.job(view), self.job(view, mmap=False), self.job(wide)]
+        results = llama_cpp.run(self, jobs)
+        for name, mapped, read, wide in zip(COMPUTED, results[::3], results[1::3], results[2::3]):
+            with self.subTest(name):
+                self.assertEqual(mapped, read)
+                self.assert_computes(wide, os.path.join(folder, name), lambda values: values, 1e-4)
+                self.assert_computes(mapped, os.path.join(folder, name), forward.narrow, 0.05)
+
+    def test_served_repository_is_downloaded_and_computes_the_same(self):
+        name = COMPUTED[0]
+        folder = self.write_repositories([name])
+        view = os.path.join(self.mount(folder), name, "views", "model.gguf")
+        with HttpServer(folder) as server:
+            url = f"{server.url}{name}/views/model.gguf"
+            subprocess.run(["curl", "-fsS", "-o", self.path("curl.gguf"), url], check=True, timeout=LIMIT_S)
+            downloaded, = llama_cpp.run(self, [llama_cpp.download(url, self.path("downloads"))])
+        paths = [self.path("curl.gguf"), downloaded.get("path", downloaded)]
+        for path in paths:
+            with open(path, "rb") as file, open(view, "rb") as mounted:
+                self.assertEqual(file.read(), mounted.read())
+        mapped, *others = llama_cpp.run(self, [self.job(each) for each in (view, *paths)])
+        self.assertNotIn("error", mapped)
+        self.assertEqual(others, [mapped] * len(paths))
+
+
+if __name__ == "__main__":
+    unittest.main()
