@@ -40,30 +40,17 @@ float slowing(const Llama3& rope, float frequency) {
 }
 
 std::vector<NamedFloats> of_llama3(Settings& settings, const RopeSettings& rope) {
-  const double theta = rope.theta.value_or(kDefaultTheta);
-  const double factor = settings.real_in(rope.full, {"factor"}).value_or(kDefaultFactor);
-  const double low = settings.real_in(rope.full, {"low_freq_factor"}).value_or(kDefaultLow);
-  const double high = settings.real_in(rope.full, {"high_freq_factor"}).value_or(kDefaultHigh);
-  const double original = settings.real_in(rope.full, {"original_max_position_embeddings"})
-                              .value_or(rope.original ? static_cast<double>(*rope.original) : kDefaultOriginal);
-  if (factor < 1 || low <= 0 || high <= low || original < 1) {
+  const Llama3Scaling scaling = {
+      .factor = settings.real_in(rope.full, {"factor"}).value_or(kDefaultFactor),
+      .low = settings.real_in(rope.full, {"low_freq_factor"}).value_or(kDefaultLow),
+      .high = settings.real_in(rope.full, {"high_freq_factor"}).value_or(kDefaultHigh),
+      .original = settings.real_in(rope.full, {"original_max_position_embeddings"})
+                      .value_or(rope.original ? static_cast<double>(*rope.original) : kDefaultOriginal)};
+  if (scaling.factor < 1 || scaling.low <= 0 || scaling.high <= scaling.low || scaling.original < 1) {
     settings.refuse("config.json: the factors of llama3 scaling are impossible");
     return {};
   }
-  const Llama3 numbers = {.factor = static_cast<float>(factor),
-                          .low = static_cast<float>(low),
-                          .high_minus_low = static_cast<float>(high - low),
-                          .original = static_cast<float>(original),
-                          .longest = static_cast<float>(original / low),
-                          .shortest = static_cast<float>(original / high)};
-  const uint32_t size = settings.head_dim();
-  NamedFloats out = {.name = "rope_freqs.weight", .values = {}};
-  for (uint32_t i = 0; i < size; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(size);
-    const auto power = static_cast<float>(std::pow(static_cast<double>(static_cast<float>(theta)), exponent));
-    out.values.push_back(slowing(numbers, 1.0F / power));
-  }
-  return {std::move(out)};
+  return {{"rope_freqs.weight", llama3_factors(scaling, rope.theta.value_or(kDefaultTheta), settings.head_dim())}};
 }
 
 // Layers with full attention rotate the first part of a head only, in the order of whole heads.
@@ -140,6 +127,22 @@ std::vector<NamedFloats> of_phi3(Settings& settings, const RopeSettings& rope) {
 }
 
 }  // namespace
+
+std::vector<float> llama3_factors(const Llama3Scaling& scaling, double theta, uint32_t head_dim) {
+  const Llama3 numbers = {.factor = static_cast<float>(scaling.factor),
+                          .low = static_cast<float>(scaling.low),
+                          .high_minus_low = static_cast<float>(scaling.high - scaling.low),
+                          .original = static_cast<float>(scaling.original),
+                          .longest = static_cast<float>(scaling.original / scaling.low),
+                          .shortest = static_cast<float>(scaling.original / scaling.high)};
+  std::vector<float> out;
+  for (uint32_t i = 0; i < head_dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
+    const auto power = static_cast<float>(std::pow(static_cast<double>(static_cast<float>(theta)), exponent));
+    out.push_back(slowing(numbers, 1.0F / power));
+  }
+  return out;
+}
 
 Result<std::vector<NamedFloats>> generated_tensors(Repository& repository) {
   Settings settings(repository);
