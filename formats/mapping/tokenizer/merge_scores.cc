@@ -1,50 +1,20 @@
 #include "formats/mapping/tokenizer/merge_scores.h"
 
-#include <bit>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/values/little_endian.h"
-#include "formats/summary/name_tree.h"
+#include "formats/mapping/tokenizer/token_index.h"
 
 namespace weightfs::mapping {
-namespace {
-
-constexpr uint32_t kNoToken = std::numeric_limits<uint32_t>::max();
-
-// Finds tokens by their texts. The hash is keyed, so that no file can make the lookups slow.
-class TokenIndex {
- public:
-  static size_t slots_for(const Tokens& tokens) { return std::bit_ceil(2 * static_cast<size_t>(tokens.count()) + 1); }
-
-  explicit TokenIndex(const Tokens& tokens) : tokens_(tokens), slots_(slots_for(tokens), kNoToken) {
-    for (uint64_t id = 0; id < tokens.count(); ++id)
-      if (tokens.has(id)) slots_[slot_of(tokens.text(id))] = static_cast<uint32_t>(id);
-  }
-
-  uint32_t find(std::string_view text) const { return slots_[slot_of(text)]; }
-
- private:
-  // The slot of the token with this text, or a free one.
-  size_t slot_of(std::string_view text) const {
-    size_t slot = summary::keyed_hash(0, text) & (slots_.size() - 1);
-    while (slots_[slot] != kNoToken && tokens_.text(slots_[slot]) != text) slot = (slot + 1) & (slots_.size() - 1);
-    return slot;
-  }
-
-  const Tokens& tokens_;
-  std::vector<uint32_t> slots_;
-};
-
-}  // namespace
 
 Result<void> set_scores_by_merges(const Merges& merges, Tokens& tokens, Budget& budget) {
   Charges charges(budget);
-  TRY_VOID(charges.charge(Cost::kept, TokenIndex::slots_for(tokens) * sizeof(uint32_t) + tokens.count() / 8));
+  TRY_VOID(charges.charge(Cost::kept, bytes_of_token_index(tokens.count()) + tokens.count() / 8));
   TRY_VOID(charges.charge(Cost::input, merges.encoded.size()));
-  const TokenIndex index(tokens);
+  // An unused token has no text, and no merge makes one without.
+  const TokenIndex index(tokens.count(), [&](uint64_t id) { return tokens.text(id); });
   std::vector<bool> has_score(static_cast<size_t>(tokens.count()));
   std::string text;
   size_t at = 0;

@@ -63,6 +63,37 @@ constexpr auto kFamilies = std::to_array<FamilyRow>({
 )re"},
 });
 
+// Other names of the families in GGUFs, for tokenizers that were published with the same expressions.
+struct AliasRow {
+  std::string_view name;
+  std::string_view family;
+};
+
+constexpr auto kAliases = std::to_array<AliasRow>({
+    {"llama3", "llama-bpe"},
+    {"llama-v3", "llama-bpe"},
+    {"lfm2", "llama-bpe"},
+    {"smaug-bpe", "llama-bpe"},
+    {"dbrx", "llama-bpe"},
+    {"glm4", "llama-bpe"},
+    {"chatglm-bpe", "llama-bpe"},
+    {"deepseek-r1-qwen", "qwen2"},
+    {"stablelm2", "qwen2"},
+    {"megrez", "qwen2"},
+    {"hunyuan", "qwen2"},
+    {"hunyuan-dense", "deepseek-v3"},
+    {"llama4", "gpt-4o"},
+    {"phi-2", "gpt-2"},
+    {"mpt", "gpt-2"},
+    {"olmo", "gpt-2"},
+    {"smollm", "refact"},
+    {"starcoder", "refact"},
+    {"command-r", "refact"},
+});
+
+constexpr auto kIgnoresMerges =
+    std::to_array<std::string_view>({"llama-bpe", "llama3", "llama-v3", "lfm2", "tekken", "gpt-4o", "llama4"});
+
 // The steps of a normalizer or pre-tokenizer: those of a Sequence, or itself; none of null.
 void append_steps(const Value& value, std::string_view list_name, std::vector<const Map*>& out) {
   const auto* const map = std::get_if<Map>(&value);
@@ -162,8 +193,20 @@ Result<PreTokenizer> find_pre_tokenizer(const TokenizerJson& json, const NamedBy
   return PreTokenizer{row->name, name_of(row->name, json, by)};
 }
 
+std::string_view steps_of_pre_tokenizer(std::string_view name) {
+  const auto* const alias = std::ranges::find(kAliases, name, &AliasRow::name);
+  const auto* const row =
+      std::ranges::find(kFamilies, alias == kAliases.end() ? name : alias->family, &FamilyRow::name);
+  return row == kFamilies.end() ? std::string_view() : row->steps;
+}
+
+bool ignores_merges(std::string_view pre_tokenizer) {
+  return std::ranges::find(kIgnoresMerges, pre_tokenizer) != kIgnoresMerges.end();
+}
+
 bool adds_bos_by_default(std::string_view pre_tokenizer) {
-  return pre_tokenizer == "llama-bpe" || pre_tokenizer == "tekken";
+  return pre_tokenizer == "llama-bpe" || pre_tokenizer == "llama3" || pre_tokenizer == "llama-v3" ||
+         pre_tokenizer == "lfm2" || pre_tokenizer == "tekken";
 }
 
 bool is_byte_level(const TokenizerJson& json) {

@@ -25,6 +25,14 @@ struct PreTokenizer {
 /// Fails with unsupported if llama.cpp has no such pre-tokenizer, or does not apply the normalizer.
 Result<PreTokenizer> find_pre_tokenizer(const TokenizerJson& json, const NamedBy& by);
 
+/// The reverse: the steps of a pre-tokenizer by its name in a GGUF, a line each: a regular expression that isolates its
+/// matches, `<digits>` for single digits, `<bytes>` for ByteLevel without an expression of its own, `<gpt2>` for
+/// ByteLevel with it. Empty for a name whose tokenizer.json is not known here.
+std::string_view steps_of_pre_tokenizer(std::string_view name);
+
+/// Whether a part of a text that is a token is not made by merges in the tokenizers of this name.
+bool ignores_merges(std::string_view pre_tokenizer);
+
 /// Whether llama.cpp adds bos to each text unless tokenizer.ggml.add_bos_token denies it.
 bool adds_bos_by_default(std::string_view pre_tokenizer);
 
