@@ -91,10 +91,17 @@ Result<void> add_loadable_files(Files& files, const ModelPtr& model, const std::
 // A GGUF as a repository of the Hub. Most architectures of llama.cpp are not in the table: that is worth no line.
 Result<void> add_hub_files(Files& files, const ModelPtr& model) {
   if (!mapping::has_hub_names(*model)) return {};
+  const std::string directory = "hf/";
+  mapping::HubFiles made = mapping::hub_files(model);
+  for (mapping::HubFile& file : made.files) {
+    files.paths.push_back(directory + std::string(file.name));
+    files.sources.push_back(std::move(file.text));
+  }
+  for (const std::string& line : made.not_made) files.lines += directory + line + "\n";
+  const std::string tensors = directory + "model.safetensors";
   const auto hub = mapping::as_hub(model);
-  if (!hub) return files.add_complete("hf/model.safetensors", tl::unexpected(hub.error()));
-  return files.add_complete("hf/model.safetensors",
-                            views::safetensors_files(*hub, {.types = FileTypes::stored_or_float32}, 0));
+  if (!hub) return files.add_complete(tensors, tl::unexpected(hub.error()));
+  return files.add_complete(tensors, views::safetensors_files(*hub, {.types = FileTypes::stored_or_float32}, 0));
 }
 
 Result<std::shared_ptr<const Files>> make_files(const ModelPtr& model, const std::string& source,
