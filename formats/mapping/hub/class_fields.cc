@@ -9,13 +9,13 @@
 namespace weightfs::mapping {
 namespace {
 
-struct ClassRow {
+struct HubClass {
   std::string_view class_name;
   std::string_view model_type;
 };
 
 // In the order of Arch. The class of the text model; where several have the same tensors, the most common one.
-constexpr auto kClasses = std::to_array<ClassRow>({
+constexpr auto kHubClasses = std::to_array<HubClass>({
     {"LlamaForCausalLM", "llama"},
     {"GraniteForCausalLM", "granite"},
     {"SmolLM3ForCausalLM", "smollm3"},
@@ -36,7 +36,7 @@ constexpr auto kClasses = std::to_array<ClassRow>({
     {"BertModel", "bert"},
     {"DeepseekV2ForCausalLM", "deepseek_v2"},
 });
-static_assert(kClasses.size() == static_cast<size_t>(Arch::deepseek2) + 1);
+static_assert(kHubClasses.size() == static_cast<size_t>(Arch::deepseek2) + 1);
 
 // DeepSeek V3 corrects the scores of its experts, or takes their sigmoid.
 bool is_deepseek_v3(const HubConfig& config) {
@@ -46,13 +46,13 @@ bool is_deepseek_v3(const HubConfig& config) {
          config.tensor(fmt::format("blk.{}.exp_probs_b.bias", dense)).has_value();
 }
 
-ClassRow class_of(const HubConfig& config) {
+HubClass class_of(const HubConfig& config) {
   if (config.arch() == Arch::llama && config.number("expert_count").value_or(0) > 0)
     return {"MixtralForCausalLM", "mixtral"};
   if (config.arch() == Arch::olmo2 && config.keys().has("attention.sliding_window"))
     return {"Olmo3ForCausalLM", "olmo3"};
   if (config.arch() == Arch::deepseek2 && is_deepseek_v3(config)) return {"DeepseekV3ForCausalLM", "deepseek_v3"};
-  return kClasses.at(static_cast<size_t>(config.arch()));
+  return kHubClasses.at(static_cast<size_t>(config.arch()));
 }
 
 // The types of layers, by a list with true for each that has the first type.
@@ -83,7 +83,7 @@ void add_partial_rotation(HubConfig& config, uint64_t head_dim) {
     config.set("partial_rotary_factor", Value(static_cast<double>(*rotated) / static_cast<double>(head_dim)));
 }
 
-uint64_t field_of(const HubConfig& config, std::string_view name) {
+uint64_t number_in(const HubConfig& config, std::string_view name) {
   const auto* const number = config.fields().find_as<uint64_t>(name);
   return number == nullptr ? 0 : *number;
 }
@@ -96,10 +96,10 @@ void add_llama_fields(HubConfig& config) {
 
 // The scale of attention, which no key has: as llama.cpp computes it, which tells the 27B models by their layers.
 void add_query_scale(HubConfig& config, uint64_t layers_of_27b) {
-  const uint64_t heads = field_of(config, "num_attention_heads");
-  const bool is_27b = field_of(config, "num_hidden_layers") == layers_of_27b && heads > 0;
+  const uint64_t heads = number_in(config, "num_attention_heads");
+  const bool is_27b = number_in(config, "num_hidden_layers") == layers_of_27b && heads > 0;
   config.set("query_pre_attn_scalar",
-             Value(is_27b ? field_of(config, "hidden_size") / heads : field_of(config, "head_dim")));
+             Value(is_27b ? number_in(config, "hidden_size") / heads : number_in(config, "head_dim")));
 }
 
 void add_gemma4_widths(HubConfig& config) {
@@ -195,15 +195,15 @@ void add_gpt_oss_fields(HubConfig& config) {
 }
 
 void add_phi3_fields(HubConfig& config) {
-  const uint64_t heads = field_of(config, "num_attention_heads");
-  if (heads > 0) add_partial_rotation(config, field_of(config, "hidden_size") / heads);
+  const uint64_t heads = number_in(config, "num_attention_heads");
+  if (heads > 0) add_partial_rotation(config, number_in(config, "hidden_size") / heads);
   config.set("original_max_position_embeddings", config.number("rope.scaling.original_context_length"));
   const summary::Number window = config.number("attention.sliding_window");
   config.set("sliding_window", window.value_or(0) > 0 ? Value(*window) : Value());
 }
 
 void add_glm4_fields(HubConfig& config) {
-  add_partial_rotation(config, field_of(config, "head_dim"));
+  add_partial_rotation(config, number_in(config, "head_dim"));
   add_bias(config, "attention_bias", "blk.0.attn_q.bias");
 }
 
@@ -230,7 +230,7 @@ void add_activation(HubConfig& config) {
 }  // namespace
 
 void add_class(HubConfig& config) {
-  const ClassRow row = class_of(config);
+  const HubClass row = class_of(config);
   config.set("architectures", Value(List{Value(row.class_name)}));
   config.set("model_type", Value(row.model_type));
 }

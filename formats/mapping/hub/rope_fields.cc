@@ -23,7 +23,7 @@ constexpr auto kYarnFields = std::to_array<std::pair<std::string_view, std::stri
     {"rope.scaling.yarn_beta_slow", "beta_slow"},
 });
 
-double rounded(double number) { return shortest_decimal(static_cast<float>(number)); }
+double shortest(double number) { return shortest_decimal(static_cast<float>(number)); }
 
 void append_real(Map& out, std::string_view field, std::optional<double> value) {
   if (value) out.append(std::string(field), Value(*value));
@@ -47,8 +47,8 @@ Map stated_scaling(HubConfig& config) {
   const auto multiplier = keys.real({"rope.scaling.yarn_log_multiplier"});
   if (config.arch() == Arch::deepseek2 && multiplier) {
     // llama.cpp takes the first for the same as the second.
-    append_real(out, "mscale", rounded(10 * *multiplier));
-    append_real(out, "mscale_all_dim", rounded(10 * *multiplier));
+    append_real(out, "mscale", shortest(10 * *multiplier));
+    append_real(out, "mscale_all_dim", shortest(10 * *multiplier));
   }
   if (config.arch() == Arch::mistral3) {
     append_real(out, "mscale_all_dim", multiplier);

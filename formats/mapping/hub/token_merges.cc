@@ -17,7 +17,7 @@ bool is_of_type(const StoredTokens& tokens, uint32_t id, TokenType type) {
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
-Result<void> add_pair(TokenMerges& merges, uint32_t left, uint32_t right) {
+Result<void> add_merge(TokenMerges& merges, uint32_t left, uint32_t right) {
   TRY_VOID(merges.charges.charge(Cost::kept, sizeof(merges.pairs.front())));
   merges.pairs.emplace_back(left, right);
   return {};
@@ -48,7 +48,7 @@ Result<TokenMerges> stored_merges(const StoredTokenizer& stored, const StoredTok
     const uint32_t right = index.find(merge.substr(space + 1));
     joined.assign(merge, 0, space).append(merge, space + 1);
     if (left == kNoToken || right == kNoToken || index.find(joined) == kNoToken) return {};
-    return add_pair(out, left, right);
+    return add_merge(out, left, right);
   };
   TRY_VOID(stored.each_text("tokenizer.ggml.merges", add));
   return out;
@@ -78,7 +78,7 @@ Result<TokenMerges> merges_by_scores(const StoredTokens& tokens, Budget& budget)
       if (is_piece(right)) pairs.emplace_back(left, right);
     }
     std::ranges::sort(pairs);
-    for (const auto& [left, right] : pairs) TRY_VOID(add_pair(out, left, right));
+    for (const auto& [left, right] : pairs) TRY_VOID(add_merge(out, left, right));
   }
   return out;
 }
