@@ -4,9 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/later.h"
 #include "base/result.h"
 #include "formats/mapping/operations/numbers.h"
 #include "formats/model.h"
@@ -35,21 +33,6 @@ bool has_hub_names(const Model& model);
 /// A GGUF with the names, shapes and values of transformers: experts apart, quantised rows as they are where an
 /// operation only moves rows. Fails with unsupported if its architecture is not known or a tensor has no place.
 Result<ModelPtr> as_hub(const ModelPtr& gguf);
-
-/// A file of a repository besides its tensors.
-struct HubFile {
-  std::string_view name;  ///< "config.json"
-  Later<SourcePtr> text;
-};
-
-struct HubFiles {
-  std::vector<HubFile> files;
-  std::vector<std::string> not_made;  ///< a line each: the name of a file, and the reason
-};
-
-/// config.json, tokenizer.json and tokenizer_config.json of a GGUF with has_hub_names(). Reads nothing. A text is made
-/// when it is used; it is charged to the model's budget while it exists.
-HubFiles hub_files(const ModelPtr& gguf);
 
 /// The tensors of a repository with the names and values that a GGUF has, for comparisons.
 struct WithGgufNames {

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "formats/completeness.h"
+#include "formats/mapping/hub/hub_files.h"
 #include "formats/output.h"
 #include "fs/views/converted.h"
 #include "fs/views/model_file.h"

@@ -1,3 +1,5 @@
+#include "formats/mapping/hub/hub_files.h"
+
 #include <fmt/core.h>
 
 #include "base/text.h"
@@ -5,7 +7,6 @@
 #include "formats/mapping/hub/hub_config.h"
 #include "formats/mapping/hub/hub_tokenizer.h"
 #include "formats/mapping/hub/tokenizer_settings.h"
-#include "formats/mapping/mapping.h"
 
 namespace weightfs::mapping {
 namespace {
