@@ -108,16 +108,17 @@ bool is_near(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return std::fabs(x - y) <= kTolerance * std::fabs(y); });
 }
 
-// The scaling that makes these factors, of those that models have.
+// The scaling that makes these factors. Only the ratios of its two factors and the length count, so that a few usual
+// ones and every power of two are all that models have.
 std::optional<Llama3Scaling> llama3_scaling(const std::vector<float>& factors, double theta) {
-  constexpr auto kLengths = std::to_array<double>({8192, 4096, 2048, 16'384, 32'768, 65'536, 131'072});
-  constexpr auto kLowHigh = std::to_array<std::pair<double, double>>({{1, 4}, {1, 2}, {1, 8}, {1, 32}, {2, 4}});
+  constexpr double kMinLength = 16, kMaxLength = 1 << 20;
+  constexpr auto kLowHigh = std::to_array<std::pair<double, double>>({{1, 4}, {1, 2}, {1, 8}, {1, 32}});
   if (factors.empty()) return std::nullopt;
   const auto head_dim = static_cast<uint32_t>(2 * factors.size());
   const double factor = shortest_decimal(*std::ranges::max_element(factors));
   if (!(factor > 1)) return std::nullopt;  // without an effect, and for NaN
-  for (const double original : kLengths)
-    for (const auto& [low, high] : kLowHigh) {
+  for (const auto& [low, high] : kLowHigh)
+    for (double original = kMinLength; original <= kMaxLength; original *= 2) {
       const Llama3Scaling scaling = {.factor = factor, .low = low, .high = high, .original = original};
       if (is_near(llama3_factors(scaling, theta, head_dim), factors)) return scaling;
     }

@@ -98,11 +98,11 @@ Result<std::vector<double>> StoredTokenizer::numbers(std::string_view key) const
 
 Result<StoredTokens> read_tokens(const StoredTokenizer& stored, Budget& budget) {
   StoredTokens out(budget);
-  constexpr uint64_t kEach = sizeof(std::string_view) + sizeof(int32_t) + sizeof(float) + 2 * sizeof(double);
+  constexpr uint64_t kMemory = sizeof(std::string_view) + sizeof(int32_t) + sizeof(float) + 2 * sizeof(double);
   const auto add = [&out](std::string_view text) -> Result<void> {
     if (out.texts.size() == kMaxTokens)
       return failure(Code::unsupported, fmt::format("more than {} tokens", kMaxTokens));
-    TRY_VOID(out.charges.charge(Cost::kept, kEach + text.size()));
+    TRY_VOID(out.charges.charge(Cost::kept, kMemory + text.size()));
     out.texts.push_back(out.arena.add(text));
     return {};
   };

@@ -203,16 +203,17 @@ Map tokenizer_config_fields(const TokenizerSettings& settings, const StoredToken
   };
   out.append("tokenizer_class", is_word_piece ? "BertTokenizerFast" : "PreTrainedTokenizerFast");
   if (!is_word_piece) {
-    out.append("add_bos_token", settings.adds_bos);
-    out.append("add_eos_token", settings.adds_eos);
+    if (settings.states_bos) out.append("add_bos_token", settings.adds_bos);
+    if (settings.states_eos) out.append("add_eos_token", settings.adds_eos);
     add("bos_token", settings.ids.bos);
     add("eos_token", settings.ids.eos);
+    add("sep_token", settings.ids.separator);
   } else {
     out.append("do_lower_case", settings.is_lower_case);
     add("cls_token", settings.ids.bos);
     add("sep_token", settings.ids.separator);
-    add("mask_token", settings.ids.mask);
   }
+  add("mask_token", settings.ids.mask);
   add("unk_token", settings.ids.unknown);
   add("pad_token", settings.ids.padding);
   out.append("clean_up_tokenization_spaces", is_word_piece);

@@ -46,7 +46,7 @@ void read_ids(const summary::Fields& keys, SpecialIds& ids) {
   read({"bos_token_id", "cls_token_id"}, ids.bos);
   read({"eos_token_id"}, ids.eos);
   read({"unknown_token_id"}, ids.unknown);
-  read({"seperator_token_id", "separator_token_id", "eos_token_id"}, ids.separator);
+  read({"seperator_token_id", "separator_token_id"}, ids.separator);
   read({"padding_token_id"}, ids.padding);
   read({"mask_token_id"}, ids.mask);
 }
@@ -76,6 +76,11 @@ Result<TokenizerSettings> tokenizer_settings(const Model& gguf) {
     out.composes = composes(gguf.metadata, out.steps);
   }
   const bool is_default = row.kind == TokenizerKind::byte_level ? adds_bos_by_default(pre) : true;
+  // [SEP] is written as eos, too, and is often only that.
+  if (row.kind == TokenizerKind::word_piece && !keys.has("seperator_token_id") && out.ids.eos)
+    out.ids.separator = out.ids.eos;
+  out.states_bos = keys.has("add_bos_token");
+  out.states_eos = keys.has("add_eos_token");
   out.adds_bos = keys.flag("add_bos_token").value_or(is_default) && out.ids.bos;
   out.adds_eos = keys.flag("add_eos_token").value_or(false) && out.ids.eos;
   out.prepends_space = keys.flag("add_space_prefix").value_or(row.kind == TokenizerKind::pieces);

@@ -33,9 +33,11 @@ struct TokenizerSettings {
   TokenizerKind kind = TokenizerKind::byte_level;
   std::string_view steps = {};  ///< of the pre-tokenizer, as steps_of_pre_tokenizer(); of byte_level
   bool ignores_merges = false;
-  bool composes = false;  ///< texts are in normal form C
-  bool adds_bos = false;  ///< in front of each text
-  bool adds_eos = false;  ///< behind it; word_piece adds its separator
+  bool composes = false;    ///< texts are in normal form C
+  bool adds_bos = false;    ///< in front of each text
+  bool adds_eos = false;    ///< behind it; word_piece adds its separator
+  bool states_bos = false;  ///< a key says so, not the kind
+  bool states_eos = false;  ///<
   bool prepends_space = false;
   bool is_lower_case = true;  ///< of word_piece
   std::optional<bool> strips_accents = std::nullopt;
