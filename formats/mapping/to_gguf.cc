@@ -6,6 +6,7 @@
 #include "formats/completeness.h"
 #include "formats/format.h"
 #include "formats/gguf_keys.h"
+#include "formats/mapping/agreement.h"
 #include "formats/mapping/config/rope.h"
 #include "formats/mapping/mapping.h"
 #include "formats/mapping/model_keys.h"
@@ -253,6 +254,7 @@ Result<std::vector<ModelPtr>> as_gguf(const ModelPtr& model, const std::string& 
     TRY_VOID(cut_embeddings(*repository, made->model));
     TRY_VOID(add_generated(*repository, made->model));
     const Keys keys = TRY(keys_of(*repository, all, made->model, matrices));
+    TRY_VOID(check_agreement(*repository, made->model.tensors));
     auto gguf_keys = std::make_shared<GgufKeys>();
     gguf_keys->entries = {TRY(entries_of(keys)), tokens};
     gguf_keys->alignment = kGgufAlignment;

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -14,6 +15,25 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "hub
 RESTORED = ("Tiny-Llama3-200K-Instruct", "Tiny-Mixtral-4x100K", "Qwen3-Tiny-200K-A100K", "gpt-oss-tiny", "gpt-oss-tiny-BF16",
             "DeepSeek-V2-Tiny-Lite", "GLM-4-tiny-0414", "Phi-3-tiny-128k-instruct", "granite-3.3-tiny-base", "gemma-4-tiny-A1B",
             "OLMo-2-tiny")
+# Fields of config.json that contradict the tensors, or what llama.cpp computes, and a part of the reason.
+CONTRADICTIONS = (
+    ("Tiny-Llama3-200K-Instruct", {"hidden_act": "gelu"}, "llama.cpp computes llama with silu, config.json states gelu"),
+    ("Tiny-Llama3-200K-Instruct", {"rope_scaling": {"rope_type": "foo", "factor": 2}}, "llama has no rope_type foo"),
+    ("Tiny-Llama3-200K-Instruct", {"partial_rotary_factor": 0.5}, "config.json states 0.5"),
+    ("Tiny-Llama3-200K-Instruct", {"head_dim": 999}, "blk.0.attn_q.weight has 64 rows, config.json states 3996"),
+    ("Tiny-Llama3-200K-Instruct", {"hidden_size": 60}, "config.json states 60 (hidden_size)"),
+    ("Tiny-Llama3-200K-Instruct", {"intermediate_size": 96}, "config.json states 96 (intermediate_size)"),
+    ("Tiny-Llama3-200K-Instruct", {"num_hidden_layers": 2}, "config.json states 2 layers"),
+    ("Tiny-Llama3-200K-Instruct", {"num_hidden_layers": 4}, "layer 3 of 4 has no tensors"),
+    ("Tiny-Llama3-200K-Instruct", {"num_hidden_layers": 2**63}, "num_hidden_layers is not an integer"),
+    ("Tiny-Llama3-200K-Instruct", {"num_hidden_layers": -1}, "num_hidden_layers is not an integer"),
+    ("Tiny-Llama3-200K-Instruct", {"vocab_size": 10**9}, "at most 2,000,000 are supported"),
+    ("Tiny-Llama3-200K-Instruct", {"rms_norm_eps": "small"}, "rms_norm_eps"),
+    ("tiny-llama3.2-tied", {"tie_word_embeddings": False}, "lm_head.weight is missing"),
+    ("Qwen3-Tiny-200K-A100K", {"norm_topk_prob": False}, "llama.cpp computes qwen3moe with norm_topk_prob"),
+    ("gemma-3-150k-it", {"query_pre_attn_scalar": 10}, "a query_pre_attn_scalar of 32"),
+    ("Tiny-Mixtral-4x100K", {"num_local_experts": 0}, "no number of experts"),
+)
 VIEWS = {"auto": "model.gguf", "q8_0": "model.q8_0.gguf"}
 
 
@@ -38,6 +58,7 @@ def tensors(content):
 
 class HubTestCase(TestCase):
     def repository(self, name):
+        shutil.rmtree(self.path(name), ignore_errors=True)
         return tiny_repositories.write(self.path("."), name)
 
     def bytes_of(self, *argv):
@@ -124,6 +145,12 @@ class Refused(HubTestCase):
     def test_missing_experts(self):
         self.assert_refused(self.edited("Qwen3-Tiny-200K-A100K", lambda config: config.update(num_experts=64)),
                             "of layer 0 are missing")
+
+    def test_contradictions(self):
+        """llama.cpp would compute another model, or refuse the file."""
+        for name, fields, reason in CONTRADICTIONS:
+            with self.subTest(fields):
+                self.assert_refused(self.edited(name, lambda config, fields=fields: config.update(fields)), reason)
 
     def test_some_tensors(self):
         folder = self.repository("Qwen3-Tiny")

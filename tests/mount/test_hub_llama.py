@@ -19,10 +19,11 @@ except ImportError:
 VIEWS = ("model.gguf", "model.q8_0.gguf")
 # Text of several scripts, digits, spaces, lines, punctuation, contractions, emoji, code.
 TEXTS = (
-    "hello", "hello world", " the world and the nation", "The hello of tests, being was it's that I'LL", "a", "  two  spaces   ", "12",
-    "1234567 1,000.50", "12 ½ 00", "été über naïve", "日本語の本 日本", "мир Größe", "🚀 to 🚀🚀 the", "line\nline\r\n\n\nline \n", "\t\ttab",
-    "foo_bar(x) == y; // hello", "if (a<b) { return c->d; }", "https://example.org/a?b=c&d=%20", "ABC abc AbC aBc ABCdef", "!?.,-'\"",
-    "don't we'll they've", "हिन्दी", "ไทย ข", "עברית العربية", "a\u200db", "1st 2nd 3rd", "hello.", "world\u00a0world", "ing tion er",
+    "hello", "hello world", " the world and the nation", "The hello of tests, being was it's that I'LL", "a",
+    "  two  spaces   ", "12", "1234567 1,000.50", "12 ½ 00", "été über naïve", "日本語の本 日本", "мир Größe", "🚀 to 🚀🚀 the",
+    "line\nline\r\n\n\nline \n", "\t\ttab", "foo_bar(x) == y; // hello", "if (a<b) { return c->d; }",
+    "https://example.org/a?b=c&d=%20", "ABC abc AbC aBc ABCdef", "!?.,-'\"", "don't we'll they've", "हिन्दी", "ไทย ข",
+    "עברית العربية", "a\u200db", "1st 2nd 3rd", "hello.", "world\u00a0world", "ing tion er",
 )
 
 

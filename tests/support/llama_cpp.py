@@ -27,7 +27,8 @@ async function evaluate(model, { tokens, generate = 0, contextSize = 64 }) {
   const context = await model.createContext({ ...PLAIN, contextSize });
   const sequence = context.getSequence();
   const after = async (some) =>
-    (await sequence.controlledEvaluate(some.map((token) => [token, { generateNext: { logits: true } }]))).map((each) => each.next.logits);
+    (await sequence.controlledEvaluate(some.map((token) => [token, { generateNext: { logits: true } }])))
+      .map((each) => each.next.logits);
   const all = await after(tokens);
   const generated = [];
   for (let last = all.at(-1); generated.length < generate; [last] = await after(generated.slice(-1))) {
@@ -46,7 +47,8 @@ async function embedding(model, text) {
 
 const work = {
   ids: ({ folder, texts }) => {
-    const [document, config] = ["tokenizer.json", "tokenizer_config.json"].map((name) => JSON.parse(readFileSync(`${folder}/${name}`)));
+    const files = ["tokenizer.json", "tokenizer_config.json"];
+    const [document, config] = files.map((name) => JSON.parse(readFileSync(`${folder}/${name}`)));
     const tokenizer = new Tokenizer(document, config);
     return { ids: texts.map((text) => tokenizer.encode(text, { add_special_tokens: false }).ids) };
   },

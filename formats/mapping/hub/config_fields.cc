@@ -97,7 +97,7 @@ void add_row(HubConfig& config, const FieldRow& row) {
   if (row.need == Need::required && config.fields().find(row.field) == nullptr) config.required(row.key);
 }
 
-// Of the classes that have head_dim, those whose default is not hidden_size / num_attention_heads, which is what
+// Classes with head_dim whose default is not hidden_size / num_attention_heads, which is what
 // llama.cpp takes.
 constexpr uint32_t kHeadsOfFixedSize = archs(Arch::qwen3, Arch::qwen3moe, Arch::qwen35, Arch::qwen35moe, Arch::gemma2,
                                              Arch::gemma3, Arch::gpt_oss, Arch::glm4, Arch::mistral3);

@@ -24,7 +24,7 @@ inline uint64_t bytes_of_token_index(uint64_t count) { return slots_of_token_ind
 template <class TextOf>
 class TokenIndex {
  public:
-  /// Of equal texts the last one is found.
+  /// The last one of equal texts is found.
   TokenIndex(uint64_t count, TextOf text_of)
       : text_of_(std::move(text_of)), slots_(slots_of_token_index(count), kNoToken) {
     for (uint64_t id = 0; id < count; ++id)

@@ -90,14 +90,14 @@ Result<std::vector<AddedToken>> added_tokens(const TokenizerJson& json, const Ma
 
 // The texts that tokenizer_config.json names as special tokens, sorted.
 std::vector<std::string> special_texts(const Map* config) {
-  constexpr auto kFields = std::to_array<std::string_view>(
+  constexpr auto kSettings = std::to_array<std::string_view>(
       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"});
   std::vector<std::string> texts;
   const auto add = [&](const Value* stated) {
     if (auto text = text_of_token(stated)) texts.push_back(std::move(*text));
   };
   if (config == nullptr) return texts;
-  for (const std::string_view field : kFields) add(config->find(field));
+  for (const std::string_view field : kSettings) add(config->find(field));
   for (const std::string_view field : {"additional_special_tokens", "extra_special_tokens"}) {
     if (const auto* const list = config->find_as<List>(field))
       for (const Value& each : *list) add(&each);
