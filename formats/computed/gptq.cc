@@ -90,7 +90,7 @@ Result<std::vector<GptqRules>> gptq_rules(const Fields& quantisation) {
     return failure(Code::unsupported, "is_marlin_format is true; expected false");
   std::vector<GptqRules> all = {TRY(
       with_stated({.is_second_version = format == "gptq_v2", .is_symmetric = {}, .is_reordered = {}}, quantisation))};
-  if (all.front().bits == 0) return failure(Code::unsupported, "bits is no number");
+  if (all.front().bits == 0) return failure(Code::unsupported, "bits is not a number");
   // The patterns of names are not read: the shapes of a module tell which of the rules it has.
   const Fields dynamic = quantisation.object({"dynamic"});
   if (!dynamic) return all;
