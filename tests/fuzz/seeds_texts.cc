@@ -77,6 +77,44 @@ void add_compressed(Seeds& seeds) {
   add("bzip2", 4, seeds.at("tar-bzip2"));
 }
 
+// One of each kind of tokenizer, with 64 tokens: a config.json and the files beside it.
+void add_tokenizers(Seeds& seeds) {
+  const auto add = [&](std::string_view name, std::string_view class_name, const Files& beside) {
+    const std::string config =
+        fmt::format(R"({{"architectures":["{}"],"vocab_size":64,"eos_token_id":2,"bos_token_id":[1]}})", class_name);
+    seeds[fmt::format("tokenizer/{}", name)] = with_files(config, beside);
+  };
+  const std::string config = R"({"bos_token":"<s>","eos_token":{"content":"</s>"},"add_bos_token":true,"chat_template":
+[{"name":"default","template":"{{x}}"},{"name":"a b","template":"y"}],"added_tokens_decoder":{"3":{"content":"<t>","special":false}}})";
+  const std::string parts =
+      R"("added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":false}],)"
+      R"("post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
+      R"({"Sequence":{"id":"A"}},{"SpecialToken":{"id":"<t>"}}],"pair":[{"Sequence":{"id":"A"}},)"
+      R"({"SpecialToken":{"id":"</s>"}},{"Sequence":{"id":"B"}}]},)";
+  const std::string vocabulary = R"("vocab":{"<unk>":0,"a":4,"b":5,"ab":6,"<0x0A>":7,"##c":8},"merges":[["a","b"]]}})";
+  const std::string bytes = R"({"type":"ByteLevel","add_prefix_space":false})";
+  add("byte-level", "LlamaForCausalLM",
+      {{"tokenizer_config.json", config},
+       {"tokenizer.json", "{" + parts + R"("normalizer":{"type":"NFC"},"pre_tokenizer":)" + bytes +
+                              R"(,"model":{"type":"BPE",)" + vocabulary}});
+  add("byte-fallback", "Gemma3ForCausalLM",
+      {{"tokenizer_config.json", config},
+       {"tokenizer.json", "{" + parts +
+                              R"("normalizer":{"type":"Replace","pattern":{"String":" "},"content":"\u2581"},)" +
+                              R"("model":{"type":"BPE","byte_fallback":true,)" + vocabulary}});
+  add("gemma4", "Gemma4ForCausalLM",
+      {{"tokenizer.json", "{" + parts + R"("model":{"byte_fallback":true,)" + vocabulary}});
+  add("wordpiece", "BertModel", {{"tokenizer.json", "{" + parts + R"("model":{"type":"WordPiece",)" + vocabulary}});
+  const std::string piece("\n\x0c\n\x03\xe2\x96\x81\x15\0\0\x80\xbf\x18\x01", 14);
+  add("pieces", "Phi3ForCausalLM",
+      {{"tokenizer.model", piece + std::string("\n\x05\n\x01"
+                                               "b\x18\x02\x12\x02\x18\x02",
+                                               11)},
+       {"added_tokens.json", R"({"c":9})"},
+       {"tokenizer_config.json", config},
+       {"chat_template.jinja", "z\r\n"}});
+}
+
 }  // namespace
 
 void add_texts(Seeds& seeds) {
@@ -84,6 +122,7 @@ void add_texts(Seeds& seeds) {
   add_json(seeds);
   add_name_lists(seeds);
   add_compressed(seeds);
+  add_tokenizers(seeds);
   Files files = small_carton_files();
   const std::string toml = files["carton.toml"];
   files.erase("carton.toml");

@@ -15,6 +15,8 @@ extern const Target kRenderTarget;
 extern const Target kNamesTarget;
 extern const Target kOllamaManifestTarget;
 
+extern const Target kTokenizerTarget;  // target_tokenizer.cc
+
 // target_archives.cc
 extern const Target kZipTarget;
 extern const Target kTarTarget;
