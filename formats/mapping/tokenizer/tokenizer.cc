@@ -48,11 +48,12 @@ bool is_llama(Arch arch) {
 bool is_gemma(Arch arch) { return arch == Arch::gemma2 || arch == Arch::gemma3; }
 
 // How many rows of the embeddings the converter keeps; without a tokenizer.model, it counts an added token twice that
-// is in the vocabulary too.
+// is in the vocabulary too. It would drop rows of tokens if an id were left out, which is not done here.
 Result<uint64_t> kept_rows(Repository& repository, const OpenedFiles& files, const TokenizerJson& json) {
   if (!drops_rows(repository)) return kMaxTokens;
   const uint64_t size = TRY(vocabulary_size(repository, json.end_of_ids));
-  return files.pieces != nullptr ? size : std::min(size, json.vocab_count + json.added.size());
+  if (files.pieces != nullptr) return size;
+  return std::min(size, std::max(json.vocab_count + json.added.size(), json.end_of_ids));
 }
 
 // Adds the keys of one tokenizer.

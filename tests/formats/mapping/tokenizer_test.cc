@@ -529,6 +529,9 @@ TEST(Tokenizer, RowsOfGemmaWithoutATokenAreDropped) {
   EXPECT_EQ(rows(json, "Gemma3ForCausalLM", R"("vocab_size": 10)", 10), 0);
   EXPECT_EQ(rows(json, "Gemma4ForCausalLM", "", 16), 9);
   EXPECT_EQ(rows(json, "Gemma4ForCausalLM", R"("vocab_size": 10)", 10), 0);
+  Json with_gap = byte_fallback();
+  with_gap.added = added(19, "<s>");
+  EXPECT_EQ(rows({{"tokenizer.json", with_gap.build()}}, "Gemma3ForCausalLM", R"("vocab_size": 22)", 22), 20);
   EXPECT_EQ(rows(json, "LlamaForCausalLM", R"("vocab_size": 12)", 12), 0);
   const Files pieces{{"tokenizer.model", small_pieces()}};
   EXPECT_EQ(rows(pieces, "Gemma3ForCausalLM", R"("vocab_size": 6)", 8), 6);
