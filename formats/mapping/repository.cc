@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "formats/common/lenient_json.h"
 #include "formats/computed_weights.h"
 #include "formats/format.h"
 
@@ -71,10 +72,14 @@ Result<SourcePtr> Repository::file(const std::string& path) {
 }
 
 Result<const Map*> Repository::object(const std::string& path) {
-  if (TRY(file(path)) == nullptr) return nullptr;
+  const SourcePtr opened = TRY(file(path));
+  if (opened == nullptr) return nullptr;
   const Map* const found = files_.object(path);
-  if (found == nullptr) return failure(Code::corrupt, fmt::format("{} is not an object of JSON", printable(path)));
-  return found;
+  if (found != nullptr) return found;
+  Budget budget(opened->size());
+  const auto read = parse_small_json(*opened, budget);  // for the reason
+  if (!read) return failure(with_message(read.error(), fmt::format("{}: {}", printable(path), read.error().message)));
+  return failure(Code::corrupt, fmt::format("{} is not an object of JSON", printable(path)));
 }
 
 }  // namespace weightfs::mapping

@@ -37,7 +37,8 @@ class Repository {
   /// A file of the repository; null if there is none. Fails as opening does.
   Result<SourcePtr> file(const std::string& path);
 
-  /// The object in a JSON file; null if there is none. Fails with corrupt if it is something else, and as file() does.
+  /// The object in a JSON file; null if there is none. Fails with corrupt if it is something else, and as file() and
+  /// parse_small_json() do.
   Result<const Map*> object(const std::string& path);
 
  private:

@@ -432,6 +432,7 @@ TEST(Tokenizer, ChatTemplateIsThatOfTheFirstFile) {
 
 TEST(Tokenizer, DamagedFilesBesideItAreRefused) {
   EXPECT_EQ(keys_of(Json{}, "[1]"), "error: tokenizer_config.json is not an object of JSON");
+  EXPECT_EQ(keys_of(Json{}, "{"), "error: tokenizer_config.json: invalid JSON near byte 2");
   EXPECT_EQ(keys_of(Json{}, R"({"added_tokens_decoder": {"x": {"content": "a"}}})"),
             "error: tokenizer_config.json: added token \"x\" has no content");
   EXPECT_EQ(keys_of(Files{{"tokenizer.model", small_pieces()}, {"added_tokens.json", R"({"a": -1})"}},
