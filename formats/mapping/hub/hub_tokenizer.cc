@@ -134,6 +134,7 @@ Result<std::string> hub_tokenizer(const Model& gguf, Budget& budget) {
   StoredTokens tokens = TRY(read_tokens(stored, budget));
   TRY_VOID(restore_spaces(settings, tokens));
   const TokenMerges merges = TRY(merges_of(settings.kind, stored, tokens, budget));
+  if (settings.kind == TokenizerKind::gemma4) define_tokens_without_merges(merges, tokens);
   const TokenizerFile file(settings, tokens, merges);
   return rendered(budget, [&](TextSink& out) { file.write(out); });
 }

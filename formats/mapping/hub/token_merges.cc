@@ -40,6 +40,8 @@ Result<TokenMerges> stored_merges(const StoredTokenizer& stored, const StoredTok
   TRY_VOID(charges.charge(Cost::kept, bytes_of_token_index(tokens.texts.size())));
   const TokenIndex index(tokens.texts.size(), [&](uint64_t id) { return tokens.texts[id]; });
   TokenMerges out(budget);
+  TRY_VOID(out.charges.charge(Cost::kept, tokens.texts.size() / 8));
+  out.makes.resize(tokens.texts.size());
   std::string joined;
   const auto add = [&](std::string_view merge) -> Result<void> {
     const size_t space = merge.find(' ');
@@ -47,7 +49,9 @@ Result<TokenMerges> stored_merges(const StoredTokenizer& stored, const StoredTok
     const uint32_t left = index.find(merge.substr(0, space));
     const uint32_t right = index.find(merge.substr(space + 1));
     joined.assign(merge, 0, space).append(merge, space + 1);
-    if (left == kNoToken || right == kNoToken || index.find(joined) == kNoToken) return {};
+    const uint32_t made = index.find(joined);
+    if (left == kNoToken || right == kNoToken || made == kNoToken) return {};
+    out.makes[made] = true;
     return add_merge(out, left, right);
   };
   TRY_VOID(stored.each_text("tokenizer.ggml.merges", add));
@@ -81,6 +85,14 @@ Result<TokenMerges> merges_by_scores(const StoredTokens& tokens, Budget& budget)
     for (const auto& [left, right] : pairs) TRY_VOID(add_merge(out, left, right));
   }
   return out;
+}
+
+void define_tokens_without_merges(const TokenMerges& merges, StoredTokens& tokens) {
+  for (uint32_t id = 0; id < tokens.texts.size(); ++id) {
+    const auto characters = std::ranges::count_if(tokens.texts[id], begins_character);
+    if (characters > 1 && is_of_type(tokens, id, TokenType::normal) && !merges.makes[id])
+      tokens.types[id] = static_cast<int32_t>(TokenType::user_defined);
+  }
 }
 
 }  // namespace weightfs::mapping

@@ -17,6 +17,7 @@ struct TokenMerges {
   explicit TokenMerges(Budget& budget) : charges(budget, Charges::Pass::together) {}
 
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
+  std::vector<bool> makes;  ///< for each token, whether one of stored_merges() makes it
   Charges charges;
 };
 
@@ -28,5 +29,9 @@ Result<TokenMerges> stored_merges(const StoredTokenizer& stored, const StoredTok
 /// For each piece the pairs of pieces that it consists of, pieces of higher scores first: SentencePiece merges to the
 /// piece with the highest score.
 Result<TokenMerges> merges_by_scores(const StoredTokens& tokens, Budget& budget);
+
+/// Makes tokens user-defined that no merge makes: they are found in a text as they are, or never. The converter stores
+/// those of Gemma 4 as normal ones. Not for texts of one character.
+void define_tokens_without_merges(const TokenMerges& merges, StoredTokens& tokens);
 
 }  // namespace weightfs::mapping

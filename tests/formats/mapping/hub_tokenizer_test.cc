@@ -165,6 +165,14 @@ TEST(HubTokenizer, PiecesAreMergedByTheirScores) {
   EXPECT_THAT(text, HasSubstr(R"("special_tokens":{"<s>":{"id":"<s>","ids":[1],"tokens":["<s>"]}})"));
 }
 
+TEST(HubTokenizer, TokenThatNoMergeMakesIsAdded) {
+  const std::string text = json(tokenizer(
+      "gemma4", "default", {{"a"}, {"b"}, {"ab"}, {"</div>"}, {"<bos>", 3}, {"  ", 4}, {std::string(kWord)}}, {"a b"}));
+  EXPECT_THAT(text, HasSubstr(R"({"id": 3, "content": "</div>", "single_word": false)"));
+  EXPECT_THAT(text, Not(HasSubstr(R"("content": "ab")")));
+  EXPECT_THAT(text, HasSubstr("\"" + std::string(kWord) + std::string(kWord) + "\": 5"));
+}
+
 TEST(HubTokenizer, WordPieceHasItsPrefixes) {
   const std::string text =
       json(tokenizer("bert", "jina-v2-en",
