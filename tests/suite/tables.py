@@ -14,6 +14,7 @@ COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_ex
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
 NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8,192 pixels", "page_test": "needs Node",
+             "test_hub_llama": "installs llama.cpp",
              "package_test": NEEDS_PACKAGE, "image_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
              "test_real_servers": "starts registries and object stores", "test_memory": "takes a minute",
              "test_systemd": "starts systemd in a container"}
@@ -64,7 +65,7 @@ NOT_SANITIZED = {
     "test_kubernetes": UNITS, "test_mounts": UNITS, "test_service": UNITS, "test_starting": UNITS, "test_system": UNITS,
     "test_systemd": UNITS, "test_freshness": TRACED, "test_nothing_runs": TRACED, "test_pickles": TRACED,
     "test_dequantised": IN_UNIT_TESTS, "test_objects": IN_UNIT_TESTS, "test_read_ahead": IN_UNIT_TESTS,
-    "test_views": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_formats": CORPORA,
+    "test_views": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_hub_llama": IN_UNIT_TESTS, "test_formats": CORPORA,
     "test_archives": DECODING, "test_images": DECODING, "test_names": PRINTED, "test_numbers": PRINTED,
     "test_plot_sizes": PRINTED, "test_printable": PRINTED,
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,

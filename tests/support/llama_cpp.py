@@ -26,9 +26,10 @@ function byToken(logits) {
 async function evaluate(model, { tokens, generate = 0, contextSize = 64 }) {
   const context = await model.createContext({ ...PLAIN, contextSize });
   const sequence = context.getSequence();
-  const after = async (some) =>
-    (await sequence.controlledEvaluate(some.map((token) => [token, { generateNext: { logits: true } }])))
-      .map((each) => each.next.logits);
+  const after = async (some) => {
+    const results = await sequence.controlledEvaluate(some.map((token) => [token, { generateNext: { logits: true } }]));
+    return results.map(({ next }) => next.logits);
+  };
   const all = await after(tokens);
   const generated = [];
   for (let last = all.at(-1); generated.length < generate; [last] = await after(generated.slice(-1))) {
@@ -47,9 +48,8 @@ async function embedding(model, text) {
 
 const work = {
   ids: ({ folder, texts }) => {
-    const files = ["tokenizer.json", "tokenizer_config.json"];
-    const [document, config] = files.map((name) => JSON.parse(readFileSync(`${folder}/${name}`)));
-    const tokenizer = new Tokenizer(document, config);
+    const read = (name) => JSON.parse(readFileSync(`${folder}/${name}`));
+    const tokenizer = new Tokenizer(read("tokenizer.json"), read("tokenizer_config.json"));
     return { ids: texts.map((text) => tokenizer.encode(text, { add_special_tokens: false }).ids) };
   },
   download: async ({ url, directory }) => ({ path: await resolveModelFile(url, { directory, cli: false }) }),
