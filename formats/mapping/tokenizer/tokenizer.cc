@@ -133,7 +133,8 @@ class TokenizerKeys {
     const Tokens tokens = TRY(scored_tokens(*json_, files_.tokenizer_config, count, budget_));
     TRY_VOID(add_scored_tokens(tokens));
     TRY_VOID(add_special(count));
-    if (!has_prefix && !keys_.has(kAddSpacePrefix)) keys_.flag(kAddSpacePrefix, false);
+    // tokenizer.json decides: add_prefix_space of tokenizer_config.json is for a class that needs tokenizer.model.
+    if (!has_prefix || keys_.has(kAddSpacePrefix)) keys_.flag(kAddSpacePrefix, has_prefix);
     return {};
   }
 

@@ -358,17 +358,23 @@ TEST(Tokenizer, ByteFallbackHasScoresByTheFirstMerge) {
 }
 
 TEST(Tokenizer, ByteFallbackWithoutPrefixDeniesIt) {
-  const auto keys = [](const char* normalizer, const char* pre_tokenizer, const char* name = "LlamaForCausalLM") {
+  const auto keys = [](const char* normalizer, const char* pre_tokenizer, const char* name = "LlamaForCausalLM",
+                       const char* config = "") {
     Json json = byte_fallback();
     json.normalizer = normalizer;
     json.pre_tokenizer = pre_tokenizer;
-    return keys_of(json, "", R"("vocab_size": 10)", name, 10);
+    return keys_of(json, config, R"("vocab_size": 10)", name, 10);
   };
   constexpr const char* kReplace = R"({"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"})";
   EXPECT_THAT(keys(kReplace, "null"), HasSubstr(R"("add_space_prefix": false})"));
   EXPECT_THAT(keys("null", R"({"type": "Metaspace", "prepend_scheme": "never"})"),
               HasSubstr(R"("add_space_prefix": false})"));
   EXPECT_THAT(keys("null", R"({"type": "Metaspace", "prepend_scheme": "first"})"), Not(HasSubstr("add_space_prefix")));
+  EXPECT_THAT(keys(kReplace, "null", "LlamaForCausalLM", R"({"add_prefix_space": true})"),
+              HasSubstr(R"({"add_space_prefix": false, "model")"));
+  EXPECT_THAT(keys("null", R"({"type": "Metaspace", "prepend_scheme": "first"})", "LlamaForCausalLM",
+                   R"({"add_prefix_space": false})"),
+              HasSubstr(R"({"add_space_prefix": true, "model")"));
   EXPECT_THAT(keys(kReplace, R"({"type": "Split", "pattern": {"String": " "}})", "Gemma2ForCausalLM"),
               HasSubstr(R"("add_space_prefix": false})"));
   EXPECT_EQ(keys(R"({"type": "NFKC"})", "null"),
