@@ -1,5 +1,6 @@
 """A repository of the Hub in llama.cpp, from a mount and over HTTP: its tokens and its probabilities."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -102,6 +103,25 @@ class Computes(MountTestCase):
                 self.assertEqual(mapped, read)
                 self.assert_computes(wide, os.path.join(folder, name), lambda values: values, 1e-4)
                 self.assert_computes(mapped, os.path.join(folder, name), forward.narrow, 0.05)
+
+    def test_views_of_a_gguf_are_a_repository_that_computes_the_same(self):
+        folder = self.write_repositories(COMPUTED)
+        os.mkdir(self.path("ggufs"))
+        for name in COMPUTED:
+            self.assertEqual(run("export", os.path.join(folder, name), self.path("ggufs", name + ".gguf")).returncode, 0)
+        point = self.mount(self.path("ggufs"))
+        jobs = []
+        for name in COMPUTED:
+            copy, again = self.path("copies", name), self.path(name + ".again.gguf")
+            shutil.copytree(os.path.join(point, name + ".gguf", "views", "hf"), copy)
+            done = run("export", copy, again)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+            jobs += [self.job(path, texts=TEXTS) for path in (self.path("ggufs", name + ".gguf"), again)]
+        results = llama_cpp.run(self, jobs)
+        for name, first, again in zip(COMPUTED, results[::2], results[1::2]):
+            with self.subTest(name):
+                self.assertNotIn("error", first)
+                self.assertEqual(again, first)
 
     def test_served_repository_is_downloaded_and_computes_the_same(self):
         name = COMPUTED[0]
