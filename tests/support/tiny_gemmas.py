@@ -58,7 +58,7 @@ VISION = {"vision_tower.vision_model.embeddings.patch_embedding.weight": (32, 3,
 def gemma3_vision(words, padding, prefix, **parts):
     """With a vision tower that is dropped, and the configuration of the text inside another."""
     text = gemma3_config(None, words, padding, tie_word_embeddings=False, rope_scaling={"rope_type": "linear", "factor": 8.0},
-                         layer_types=["sliding_attention", "sliding_attention", "full_attention"])
+                         layer_types=["sliding_attention"] * 3)
     document = {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "eos_token_id": [1, 6],
                 "text_config": {key: value for key, value in text.items() if key != "tie_word_embeddings"},
                 "vision_config": {"hidden_size": 32, "num_hidden_layers": 1, "model_type": "siglip_vision_model"},

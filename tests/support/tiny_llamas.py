@@ -154,8 +154,8 @@ def smollm3():
     tokenizer = byte_level("smaug-bpe", ("<|begin_of_text|>", "<|end_of_text|>", "<|im_start|>", "<|im_end|>"),
                            ("<think>", "</think>"), bos_token=None, eos_token="<|im_end|>", pad_token="<|im_end|>",
                            chat_template=INST_TEMPLATE)
-    document = config("SmolLM3ForCausalLM", "smollm3", tokenizer.size, tie_word_embeddings=True, no_rope_layers=[1, 0],
-                      no_rope_layer_interval=2, pad_token_id=tokenizer.ids["<|im_end|>"],
+    document = config("SmolLM3ForCausalLM", "smollm3", tokenizer.size, tie_word_embeddings=True, no_rope_layers=[1, 1],
+                      no_rope_layer_interval=4, pad_token_id=tokenizer.ids["<|im_end|>"],
                       rope_scaling={"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 256})
     return Repository("smaug-bpe", document, decoder(document, plain_layer(document), head=True), tokenizer.files)
 

@@ -17,7 +17,7 @@ using summary::Names;
 Settings::Settings(Repository& repository)
     : fields_(repository.config()), family_(family_of_class(repository.class_name())) {
   // transformers stores the text model of the larger ones as a difference from the defaults.
-  if (family_ == "Gemma3" && !states("num_attention_heads")) family_ = "Gemma3Text";
+  if (family_ == "Gemma3" && !states("rms_norm_eps")) family_ = "Gemma3Text";
 }
 
 void Settings::refuse(std::string message) {

@@ -117,7 +117,7 @@ TEST(ModelKeys, Granite) {
 }
 
 TEST(ModelKeys, SmolLM3) {
-  EXPECT_THAT(keys_of(config("SmolLM3ForCausalLM", R"("no_rope_layers": [1, 0])")),
+  EXPECT_THAT(keys_of(config("SmolLM3ForCausalLM", R"("no_rope_layers": [1, 1])")),
               ElementsAreArray(with_sizes("smollm3", {"rope.freq_base f32 2000000", kRms, kType, "vocab_size u32 710",
                                                       "rope.dimension_count u32 16"})));
 }
@@ -400,6 +400,26 @@ TEST(ModelKeys, ListsOfOtherLengthsThanTheLayersAreRefused) {
             "config.json: layer_types has 1 entries for 2 layers");
   EXPECT_EQ(refusal("Gemma4ForCausalLM", R"("num_kv_shared_layers": 3)"),
             "config.json: 3 of 2 layers cannot share keys");
+}
+
+// llama.cpp has these in its code, not in keys.
+TEST(ModelKeys, WhatLlamaCppComputesOtherwiseIsRefused) {
+  EXPECT_EQ(refusal("SmolLM3ForCausalLM", R"("no_rope_layers": [1, 0])"),
+            "config.json: no_rope_layers is not each fourth layer, as in llama.cpp");
+  EXPECT_EQ(refusal("LlamaForCausalLM", R"("hidden_act": "relu")"),
+            "config.json: hidden_act is relu, but silu in llama.cpp");
+  EXPECT_EQ(refusal("Gemma2ForCausalLM", R"("head_dim": 16, "query_pre_attn_scalar": 32)"),
+            "config.json: query_pre_attn_scalar is 32, but 16 in llama.cpp");
+  EXPECT_EQ(refusal("Qwen3MoeForCausalLM", R"("norm_topk_prob": false)"),
+            "config.json: norm_topk_prob is false, but true in llama.cpp");
+}
+
+TEST(ModelKeys, AnotherOrderOfLayersIsAKey) {
+  const std::string sliding_last = R"("layer_types": ["full_attention", "sliding_attention"], "head_dim": 16)";
+  EXPECT_THAT(keys_of(config("Gemma2ForCausalLM", sliding_last)),
+              Contains("gemma2.attention.sliding_window_pattern bool[] false true"));
+  const std::string usual = R"("layer_types": ["sliding_attention", "full_attention"], "head_dim": 16)";
+  EXPECT_THAT(keys_of(config("Gemma2ForCausalLM", usual)), Not(Contains(HasSubstr("pattern"))));
 }
 
 // null is none, not the default of the class.
