@@ -23,12 +23,7 @@ void add_granite_keys(const ModelSettings& model) {
   Settings& settings = model.settings;
   add_common_keys(model);
   model.u32("vocab_size", settings.required({"vocab_size"}));
-  const uint32_t hidden = settings.required({"hidden_size"});
-  const uint32_t heads = settings.heads();
-  if (hidden % heads != 0)
-    settings.refuse(
-        fmt::format("config.json: hidden_size {} is not a multiple of num_attention_heads {}", hidden, heads));
-  model.u32("rope.dimension_count", hidden / heads);
+  model.u32("rope.dimension_count", settings.part_of_width());
   const auto add_scale = [&](std::string_view key, std::string_view field) {
     const Real scale = settings.real({field});
     if (scale && *scale != 0) model.f32(key, scale);

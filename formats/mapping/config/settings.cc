@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -129,16 +130,19 @@ Integer Settings::stated_head_dim() {
 }
 
 uint32_t Settings::head_dim() {
-  if (const Integer stated = stated_head_dim()) return *stated;
+  const Integer stated = stated_head_dim();
+  return stated ? *stated : part_of_width();
+}
+
+uint32_t Settings::part_of_width() {
   const uint32_t hidden = required({"hidden_size", "n_embd", "dim"});
   const uint32_t count = heads();
-  if (hidden % count != 0) {
+  const uint32_t size = hidden / count;
+  if (hidden % count != 0)
     refuse(fmt::format("config.json: hidden_size {} is not a multiple of num_attention_heads {}", hidden, count));
-    return 1;
-  }
-  if (hidden / count <= kMaxHeadDim) return hidden / count;
-  refuse(fmt::format("config.json: a head has {} elements, the maximum is {}", hidden / count, kMaxHeadDim));
-  return 1;
+  if (size > kMaxHeadDim)
+    refuse(fmt::format("config.json: a head has {} elements, the maximum is {}", size, kMaxHeadDim));
+  return std::min(size, kMaxHeadDim);
 }
 
 }  // namespace weightfs::mapping

@@ -42,7 +42,8 @@ class Settings {
   uint32_t heads();           ///< at least 1
   Integer heads_of_keys();    ///< stated, or a default that is not the number of heads
   Integer stated_head_dim();  ///< or that of the class
-  uint32_t head_dim();        ///< stated, or hidden_size / heads; refuses a remainder
+  uint32_t part_of_width();   ///< hidden_size / heads; refuses a remainder
+  uint32_t head_dim();        ///< stated, or part_of_width()
 
   void refuse(std::string message);
   void lacks(std::string_view name);
