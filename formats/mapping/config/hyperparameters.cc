@@ -66,7 +66,7 @@ Result<void> add_hyperparameters(Repository& repository, uint32_t file_type, Key
                                .blocks = blocks};
   check_kind(model);
   add_keys_of_architecture(model);
-  handle_differences(model);
+  handle_order_of_layers(model);
   check_required(model);
   TRY_VOID(settings.outcome());
   TRY(generated_tensors(repository));  // phi3's factor was written without their checks

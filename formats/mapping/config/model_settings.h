@@ -48,9 +48,9 @@ void add_qwen_moe_keys(const ModelSettings& model);
 void add_qwen35_keys(const ModelSettings& model);
 void add_deepseek2_keys(const ModelSettings& model);
 
-/// Refuses what llama.cpp computes otherwise for the architecture, and adds keys that make it compute the same: a file
-/// without them would load and be wrong. After add_keys_of_architecture().
-void handle_differences(const ModelSettings& model);
+/// Adds the order of layers with a window if it is not that of llama.cpp, and refuses another order of layers without
+/// rotation, for which there is no key. After add_keys_of_architecture().
+void handle_order_of_layers(const ModelSettings& model);
 
 /// The number of layers for multi-token prediction that the repository has tensors of, in the form of Qwen 3.5.
 uint32_t layers_of_mtp(Repository& repository, Settings& settings);
