@@ -27,22 +27,14 @@ void add_order_of_layers(const ModelSettings& model, uint32_t step) {
 }  // namespace
 
 void handle_order_of_layers(const ModelSettings& model) {
-  check_activation(model);
   switch (model.arch()) {
     case Arch::gemma2:
-      check_scale_of_queries(model);
-      return add_order_of_layers(model, 2);
-    case Arch::gemma3:
-      check_scale_of_queries(model);
-      return add_order_of_layers(model, 6);
     case Arch::gpt_oss:
       return add_order_of_layers(model, 2);
+    case Arch::gemma3:
+      return add_order_of_layers(model, 6);
     case Arch::smollm3:
       return check_layers_without_rope(model);
-    case Arch::qwen2moe:
-      return check_weights_of_experts(model, false);
-    case Arch::qwen3moe:
-      return check_weights_of_experts(model, true);
     default:
       return;
   }
