@@ -28,7 +28,9 @@ function Summary({ found, rows }) {
   ];
   const texts = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
   const { stat } = found;
+  const { mapped_names: mapped } = found;
   return html`<p>
+    ${mapped && html`The tensors of ${mapped.source.toUpperCase()} are compared as a GGUF has them. ${mapped.unmapped > 0 && `${formatCount(mapped.unmapped)} of them have no place there. `}`}
     Tensors: ${texts.join(", ")}.
     ${stat && stat.count > 0 && html` All that differ together: SNR ${formatNumber(stat.snr_db)} dB, largest difference ${formatNumber(stat.max)}.`}
   </p>`;
