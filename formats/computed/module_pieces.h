@@ -42,7 +42,7 @@ class ModulePieces {
   /// As take(), also for another shape.
   Result<TensorView> take(std::string_view end, TypeNames types, const Shape& shape);
 
-  /// This module before anything was taken.
+  /// Returns an object of this module that has taken nothing.
   ModulePieces untaken() const { return {tensors_, module_}; }
   /// Takes what was taken of another object of this module instead.
   void take_as(const ModulePieces& other) { taken_ = other.taken_; }
