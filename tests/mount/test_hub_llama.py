@@ -33,6 +33,13 @@ TOKENS = [7 * at * at % 281 for at in range(40)]
 GENERATED = 12
 
 
+def texts_for(name, repository):
+    """TEXTS, and texts with each added token. Those of Gemma 4 that tokenizer_config.json does not name are ordinary tokens, as the
+    converter writes them, which llama.cpp does not find in a text."""
+    added = [] if name in PREFIXED or name.startswith("gemma-4") else repository.files.get("tokenizer.json", {}).get("added_tokens", [])
+    return [*TEXTS, *(text.replace("#", token["content"]) for token in added for text in ("#hello# world #", "a #\n##b"))]
+
+
 class Loads(OneMountTestCase):
     """semantics 26.12"""
 
@@ -46,21 +53,23 @@ class Loads(OneMountTestCase):
         jobs, kinds = [], []
         for name, build in tiny_repositories.BUILDERS.items():
             repository = build()
+            texts = texts_for(name, repository)
             is_encoder = repository.config["architectures"][0].startswith("Bert")
             work = {"embed": "hello"} if is_encoder else {"tokens": [1, 5, 9, 13]}
-            jobs += [llama_cpp.load(os.path.join(self.mnt, name, "views", view), texts=TEXTS, **work) for view in VIEWS]
-            kinds += [(name, view) for view in VIEWS]
+            jobs += [llama_cpp.load(os.path.join(self.mnt, name, "views", view), texts=texts, **work) for view in VIEWS]
+            kinds += [(name, view, texts) for view in VIEWS]
             if "tokenizer.json" in repository.files:
-                texts = [" " + text for text in TEXTS] if name in PREFIXED else TEXTS
-                jobs.append(llama_cpp.ids(self.owner.path("repositories", name), texts))
-                kinds.append((name, "tokenizer.json"))
-        results = dict(zip(kinds, llama_cpp.run(self, jobs)))
+                space = " " if name in PREFIXED else ""
+                jobs.append(llama_cpp.ids(self.owner.path("repositories", name), [space + text for text in texts]))
+                kinds.append((name, "tokenizer.json", texts))
+        results = llama_cpp.run(self, jobs)
+        ids = {(name, kind): result.get("ids") for (name, kind, _), result in zip(kinds, results)}
         self.assertEqual(len(results), len(jobs))
-        for (name, kind), result in results.items():
+        for (name, kind, texts), result in zip(kinds, results):
             with self.subTest(name, kind=kind):
                 self.assertNotIn("error", result)
-                tokenizer = results.get((name, "tokenizer.json"), results[name, VIEWS[0]])
-                self.assertEqual(list(zip(TEXTS, result["ids"])), list(zip(TEXTS, tokenizer["ids"])))
+                expected = ids.get((name, "tokenizer.json"), ids[name, VIEWS[0]])
+                self.assertEqual(list(zip(texts, result["ids"])), list(zip(texts, expected)))
                 self.assertTrue(kind == "tokenizer.json" or len(result.get("logits", ())) == 4 or result.get("embedding"))
 
 
