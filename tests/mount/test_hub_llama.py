@@ -36,7 +36,8 @@ GENERATED = 12
 def texts_for(name, repository):
     """TEXTS, and texts with each added token. Those of Gemma 4 that tokenizer_config.json does not name are ordinary tokens, as the
     converter writes them, which llama.cpp does not find in a text."""
-    added = [] if name in PREFIXED or name.startswith("gemma-4") else repository.files.get("tokenizer.json", {}).get("added_tokens", [])
+    has_others = name in PREFIXED or name.startswith("gemma-4")
+    added = [] if has_others else repository.files.get("tokenizer.json", {}).get("added_tokens", [])
     return [*TEXTS, *(text.replace("#", token["content"]) for token in added for text in ("#hello# world #", "a #\n##b"))]
 
 
