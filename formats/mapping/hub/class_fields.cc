@@ -245,7 +245,7 @@ void add_fields_of_class(HubConfig& config) {
       return add_llama_fields(config);
     case Arch::qwen2moe:
     case Arch::qwen3moe:
-      // As llama.cpp computes them. The class of Qwen 3 has another default.
+      // llama.cpp fixes this by the architecture. The class of Qwen 3 has another default.
       return config.set("norm_topk_prob", Value(config.arch() == Arch::qwen3moe));
     case Arch::qwen35:
     case Arch::qwen35moe:

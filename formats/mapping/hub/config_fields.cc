@@ -97,8 +97,7 @@ void add_row(HubConfig& config, const FieldRow& row) {
   if (row.need == Need::required && config.fields().find(row.field) == nullptr) config.required(row.key);
 }
 
-// Classes with head_dim whose default is not hidden_size / num_attention_heads, which is what
-// llama.cpp takes.
+// The classes with a head_dim whose default is not hidden_size / num_attention_heads, as in llama.cpp.
 constexpr uint32_t kHeadsOfFixedSize = archs(Arch::qwen3, Arch::qwen3moe, Arch::qwen35, Arch::qwen35moe, Arch::gemma2,
                                              Arch::gemma3, Arch::gpt_oss, Arch::glm4, Arch::mistral3);
 

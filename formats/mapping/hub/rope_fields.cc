@@ -54,7 +54,7 @@ Map stated_scaling(HubConfig& config) {
     append_real(out, "mscale_all_dim", multiplier);
     append_real(out, "llama_4_scaling_beta", keys.real({"attention.temperature_scale"}));
   }
-  // As in its class and its published models.
+  // Its class and its published models have this value.
   if (config.arch() == Arch::gpt_oss) out.append("truncate", false);
   return out;
 }
@@ -79,7 +79,7 @@ void add_rope_parameters(HubConfig& config, Map scaling) {
   config.set("rope_parameters", Value(std::move(scaling)));
 }
 
-// By the kind of attention; the fraction that is rotated is in the tensor rope_freqs.
+// Each kind of attention has an object; the fraction that is rotated is in the tensor rope_freqs.
 void add_gemma4_rope(HubConfig& config) {
   Map full, sliding, both;
   full.append("rope_type", "proportional");

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/mapping/tokenizer/token_index.h"
+#include "formats/mapping/token_index.h"
 #include "formats/mapping/tokenizer/tokens.h"
 
 namespace weightfs::mapping {

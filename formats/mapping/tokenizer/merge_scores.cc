@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/values/little_endian.h"
-#include "formats/mapping/tokenizer/token_index.h"
+#include "formats/mapping/token_index.h"
 
 namespace weightfs::mapping {
 
