@@ -175,8 +175,9 @@ std::optional<Long> long_dimension(uint32_t width, std::span<const BoxDimension>
 // the output.
 class Gathering {
  public:
-  Gathering(const Source& storage, uint64_t first, uint32_t width, Plan plan, std::span<std::byte> out)
-      : storage_(storage), first_(first), width_(width), plan_(std::move(plan)), out_(out) {
+  Gathering(const Source& storage, uint64_t first, uint32_t width, Plan plan, std::span<std::byte> out,
+            const std::optional<ByteRange>& expected)
+      : storage_(storage), first_(first), width_(width), plan_(std::move(plan)), out_(out), expected_(expected) {
     if (!plan_.others.empty()) {
       const auto found = std::min_element(plan_.others.begin(), plan_.others.end(),
                                           [](const auto& a, const auto& b) { return a.out_stride < b.out_stride; });
@@ -220,7 +221,10 @@ class Gathering {
     std::vector<Piece> reads;
     for (uint64_t i = 0; i < pieces; ++i)
       reads.push_back({(source + i * batched_.stride) * width_, {buffer + i * pitch_ * width_, plan_.span * width_}});
-    return read_pieces(storage_, reads);
+    if (!expected_ || TRY(storage_.place(reads.front().offset, Opens::files)).leaf != nullptr)
+      return read_pieces(storage_, reads);
+    for (const Piece& piece : reads) TRY_VOID(read_exact(storage_, piece.offset, piece.out, *expected_));
+    return {};
   }
 
   const Source& storage_;
@@ -228,6 +232,7 @@ class Gathering {
   uint32_t width_;
   Plan plan_;  // without the dimension of the pieces of a group
   std::span<std::byte> out_;
+  std::optional<ByteRange> expected_;
   BoxDimension batched_{1, 0, 0};  // from one piece of a group to the next
   uint64_t pitch_;                 // elements of the buffer from one piece to the next
   uint64_t most_;                  // pieces of a group
@@ -237,17 +242,17 @@ class Gathering {
 }  // namespace
 
 Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::span<const BoxDimension> box,
-                    std::span<std::byte> out) {
+                    std::span<std::byte> out, const std::optional<ByteRange>& expected) {
   if (const auto split = long_dimension(width, box)) {
     std::vector<BoxDimension> part(box.begin(), box.end());
     const auto [count, stride, out_stride] = part[split->dimension];
     for (uint64_t begin = 0; begin < count; begin += split->most) {
       part[split->dimension].count = std::min(split->most, count - begin);
-      TRY_VOID(gather(storage, first + begin * stride, width, part, out.subspan(begin * out_stride * width)));
+      TRY_VOID(gather(storage, first + begin * stride, width, part, out.subspan(begin * out_stride * width), expected));
     }
     return {};
   }
-  const Gathering gathering(storage, first, width, plan(width, box), out);
+  const Gathering gathering(storage, first, width, plan(width, box), out, expected);
   const size_t threads = out.size() < kLarge ? 1 : processors(kMaxThreads);
   const uint64_t groups = gathering.groups();
   const uint64_t parts = std::min(groups, threads * kPartsPerThread);

@@ -9,6 +9,7 @@
 
 #include "base/verity/recent_blocks.h"
 #include "formats/common/gather.h"
+#include "formats/common/proportion.h"
 
 namespace weightfs {
 namespace {
@@ -17,6 +18,13 @@ namespace {
 // a transposed matrix are read at once; two blocks are kept, because the reads of a sequential reader arrive in any
 // order.
 constexpr uint64_t kBlockBytes = kMaxRecentBlocks / 2;
+
+// That of a block whose bytes are in one part of the storage, so that a larger one saves no reads. Many readers have
+// one each.
+constexpr uint64_t kSmallBlockBytes = uint64_t{512} << 10;
+
+// Bytes between parts of the storage that are requested with them: a request costs more.
+constexpr uint64_t kMaxGap = uint64_t{64} << 10;
 
 // Neither this block nor the next one exists: the first read is not known to be sequential.
 constexpr uint64_t kNoBlock = ~uint64_t{0} - 1;
@@ -79,22 +87,32 @@ class Gathered final : public Source {
         elements_(elements),
         width_(dtype.block_bytes),
         converter_(dtype, conversion),
+        span_(span_below(0)),
         per_block_(elements_per_block()) {}
 
   uint64_t size() const override { return elements_ * width_; }
   uint64_t occupied() const override { return std::min(size(), storage_.occupied()); }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset >= size()) return size_t{0};
-    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
-    const uint64_t block_bytes = per_block_ * width_;
-    for (size_t done = 0; done < wanted;) {
-      const uint64_t at = offset + done;
-      const auto count = static_cast<size_t>(std::min<uint64_t>(wanted - done, block_bytes - at % block_bytes));
-      TRY_VOID(read_in_block(at / block_bytes, at % block_bytes, out.subspan(done, count)));
-      done += count;
-    }
-    return wanted;
+    return read_blocks(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    const Groups groups = groups_of(expected);
+    return read_blocks(offset, out, groups.from < groups.to ? std::optional(groups) : std::nullopt);
+  }
+  Result<void> prefetch(ByteRange range) const override {
+    return each_part(groups_of(range), [&](ByteRange part) { return storage_.prefetch(part); });
+  }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    CachedBytes sum;
+    uint64_t stored = 0;
+    const auto add = [&](ByteRange part) -> Result<void> {
+      sum += TRY(storage_.cached(part));
+      stored += part.to - part.from;
+      return {};
+    };
+    TRY_VOID(each_part(groups_of(range), add));
+    return in_proportion(sum, stored, bytes_inside(size(), range.from, range.to - range.from));
   }
 
   VerifiedBy verification() const override { return storage_.verification(); }
@@ -104,43 +122,105 @@ class Gathered final : public Source {
   }
 
  private:
-  // Whole rows, planes, … of at most kBlockBytes, so that a block is one box.
+  // Indices of the outermost dimension.
+  struct Groups {
+    uint64_t from;
+    uint64_t to;
+  };
+
+  // The groups that have bytes of the range.
+  Groups groups_of(ByteRange range) const {
+    const uint64_t group = dimensions_.front().block * width_;
+    const uint64_t to = std::min(range.to, size());
+    return {std::min(range.from, to) / group, to / group + (to % group == 0 ? 0 : 1)};
+  }
+
+  // The bytes of the storage from the first to the last of these groups.
+  ByteRange stored_bytes(Groups groups) const {
+    const uint64_t stride = dimensions_.front().stride;
+    return {(first_ + groups.from * stride) * width_, (first_ + (groups.to - 1) * stride + span_) * width_};
+  }
+
+  // Whether there is so much between the groups that each is a part of the storage.
+  bool are_apart() const {
+    const uint64_t stride = dimensions_.front().stride;
+    return stride > span_ && stride - span_ > kMaxGap / width_;
+  }
+
+  // Calls `use` with each part of the storage that has bytes of these groups.
+  template <class Use>
+  Result<void> each_part(Groups groups, const Use& use) const {
+    if (groups.from >= groups.to) return {};
+    if (!are_apart()) return use(stored_bytes(groups));
+    for (uint64_t group = groups.from; group < groups.to; ++group) TRY_VOID(use(stored_bytes({group, group + 1})));
+    return {};
+  }
+
+  // The elements of the storage from the first to the last one with the same indices up to this dimension.
+  uint64_t span_below(size_t dimension) const {
+    uint64_t span = 1;
+    for (size_t d = dimension + 1; d < dimensions_.size(); ++d)
+      span += (dimensions_[d].count - 1) * dimensions_[d].stride;
+    return span;
+  }
+
+  Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const std::optional<Groups>& expected) const {
+    if (offset >= size()) return size_t{0};
+    const auto wanted = static_cast<size_t>(std::min<uint64_t>(out.size(), size() - offset));
+    const uint64_t block_bytes = per_block_ * width_;
+    for (size_t done = 0; done < wanted;) {
+      const uint64_t at = offset + done;
+      const auto count = static_cast<size_t>(std::min<uint64_t>(wanted - done, block_bytes - at % block_bytes));
+      TRY_VOID(read_in_block(at / block_bytes, at % block_bytes, out.subspan(done, count), expected));
+      done += count;
+    }
+    return wanted;
+  }
+
+  // Whole rows, planes, … of at most kBlockBytes, so that a block is one box. As few as are worth a read where they do
+  // not overlap in the storage.
   uint64_t elements_per_block() const {
     const uint64_t most = std::max<uint64_t>(kBlockBytes / width_, 1);
-    for (const Dimension& dimension : dimensions_)
-      if (dimension.block <= most) return std::min(most / dimension.block, dimension.count) * dimension.block;
+    for (size_t d = 0; d < dimensions_.size(); ++d) {
+      const auto& [count, stride, block] = dimensions_[d];
+      if (block > most) continue;
+      const uint64_t size = stride >= span_below(d) ? kSmallBlockBytes / width_ : most;
+      return std::min(std::max<uint64_t>(size / block, 1), count) * block;
+    }
     return std::min(most, elements_);
   }
 
   // Reads a part of one block. A sequential reader gets it from the block, a random one without its neighbours.
-  Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
+  Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out,
+                             const std::optional<Groups>& expected) const {
     const uint64_t last = last_block_.exchange(block, std::memory_order_relaxed);
     // The requests of one sequential reader arrive in any order. The first bytes alone are read by many programs, and
     // by several views of the tensor.
     const bool is_first = block == 0 && offset == 0;
     const bool is_near = !is_first && (block == last || block == last + 1 || block + 1 == last);
-    if (!is_near) return read_alone(block, offset, out);
+    if (!is_near) return read_alone(block, offset, out, expected);
     const uint64_t first = block * per_block_;
     const uint64_t size = std::min(per_block_, elements_ - first) * width_;
     return blocks_.read(
-        block, size, [&](std::span<std::byte> bytes) { return gather_all(first, bytes); }, offset, out);
+        block, size, [&](std::span<std::byte> bytes) { return gather_all(first, bytes, expected); }, offset, out);
   }
 
-  Result<void> read_alone(uint64_t block, uint64_t offset, std::span<std::byte> out) const {
+  Result<void> read_alone(uint64_t block, uint64_t offset, std::span<std::byte> out,
+                          const std::optional<Groups>& expected) const {
     const uint64_t first = offset / width_;
     const uint64_t end = (offset + out.size() + width_ - 1) / width_;
     std::vector<std::byte> bytes((end - first) * width_);
-    TRY_VOID(gather_all(block * per_block_ + first, bytes));
+    TRY_VOID(gather_all(block * per_block_ + first, bytes, expected));
     std::memcpy(out.data(), bytes.data() + offset % width_, out.size());
     return {};
   }
 
   // Fills `bytes` with the elements of the output from `first` on.
-  Result<void> gather_all(uint64_t first, std::span<std::byte> bytes) const {
+  Result<void> gather_all(uint64_t first, std::span<std::byte> bytes, const std::optional<Groups>& expected) const {
     const uint64_t count = bytes.size() / width_;
     for (uint64_t done = 0; done < count;) {
       const uint64_t elements = box_at(first + done, count - done);
-      TRY_VOID(gather_box(first + done, elements, bytes.subspan(done * width_, elements * width_)));
+      TRY_VOID(gather_box(first + done, elements, bytes.subspan(done * width_, elements * width_), expected));
       done += elements;
     }
     converter_.apply(bytes);
@@ -160,7 +240,18 @@ class Gathered final : public Source {
     return std::min(most / partial.block, partial.count - element / partial.block % partial.count) * partial.block;
   }
 
-  Result<void> gather_box(uint64_t element, uint64_t elements, std::span<std::byte> out) const {
+  // The part of the storage that will be read from an element of the output on; nothing if that are several.
+  std::optional<ByteRange> expected_bytes(uint64_t element, uint64_t elements,
+                                          const std::optional<Groups>& expected) const {
+    const uint64_t block = dimensions_.front().block;
+    const Groups own{element / block, (element + elements - 1) / block + 1};
+    if (!expected || (are_apart() && own.to - own.from > 1)) return std::nullopt;
+    if (are_apart()) return stored_bytes(own);
+    return stored_bytes({std::min(own.from, expected->from), std::max(own.to, expected->to)});
+  }
+
+  Result<void> gather_box(uint64_t element, uint64_t elements, std::span<std::byte> out,
+                          const std::optional<Groups>& expected) const {
     uint64_t first = first_;
     for (const Dimension& dimension : dimensions_)
       first += element / dimension.block % dimension.count * dimension.stride;
@@ -170,7 +261,7 @@ class Gathered final : public Source {
       const uint64_t count = box.empty() ? elements / dimension.block : dimension.count;
       box.push_back({count, dimension.stride, dimension.block});
     }
-    return gather(storage_, first, width_, box, out);
+    return gather(storage_, first, width_, box, out, expected_bytes(element, elements, expected));
   }
 
   Slice storage_;
@@ -179,6 +270,7 @@ class Gathered final : public Source {
   uint64_t elements_;
   uint32_t width_;  // bytes per element
   Converter converter_;
+  uint64_t span_;       // elements of the storage from the first to the last one of a group
   uint64_t per_block_;  // elements
   RecentBlocks blocks_;
   mutable std::atomic<uint64_t> last_block_ = kNoBlock;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/common/proportion.h"
 #include "formats/float32/conversion.h"
 
 namespace weightfs {
@@ -37,6 +38,11 @@ class Float32Values final : public Source {
     return read_values(offset, out, stored_range(expected));
   }
   Result<void> prefetch(ByteRange range) const override { return stored_.prefetch(stored_range(range)); }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    const ByteRange stored = stored_range(range);
+    return in_proportion(TRY(stored_.cached(stored)), stored.to - stored.from,
+                         bytes_inside(size_, range.from, range.to - range.from));
+  }
   std::shared_ptr<const void> keep_cached() const override { return stored_.keep_cached(); }
   VerifiedBy verification() const override { return stored_.verification(); }
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "base/text.h"
+#include "formats/common/proportion.h"
 #include "formats/mapping/operations/joined.h"
 #include "formats/mapping/operations/rearranged.h"
 
@@ -27,6 +29,15 @@ void repack(const std::byte* stored, std::byte scale, std::byte* block) {
   for (size_t i = 0; i < kGroupBytes; ++i) block[1 + i] = half(i) | half(i + kGroupBytes) << 4U;
 }
 
+// The bytes of rows [from, to) if a row has so many.
+ByteRange bytes_of(ByteRange rows, uint64_t row_bytes) { return {rows.from * row_bytes, rows.to * row_bytes}; }
+
+// The rows that have bytes of a range.
+ByteRange rows_of_bytes(ByteRange range, uint64_t row_bytes, uint64_t rows) {
+  const uint64_t to = std::min(rows, range.to / row_bytes + (range.to % row_bytes == 0 ? 0 : 1));
+  return {std::min(range.from / row_bytes, to), to};
+}
+
 // Rows of blocks, of which every `step`-th one is taken.
 class Mxfp4Blocks final : public Source {
  public:
@@ -36,9 +47,22 @@ class Mxfp4Blocks final : public Source {
   uint64_t size() const override { return rows_ * groups_ * kMxfp4Bytes; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    const size_t wanted = bytes_inside(size(), offset, out.size());
-    for (size_t done = 0; done < wanted;) done += TRY(read_in_row(offset + done, out.subspan(done, wanted - done)));
-    return wanted;
+    return read_rows(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read_rows(offset, out, stored_rows(expected));
+  }
+  Result<void> prefetch(ByteRange range) const override {
+    const ByteRange rows = stored_rows(range);
+    TRY_VOID(blocks_.prefetch(bytes_of(rows, groups_ * kGroupBytes)));
+    return scales_.prefetch(bytes_of(rows, groups_));
+  }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    const ByteRange rows = stored_rows(range);
+    CachedBytes sum = TRY(blocks_.cached(bytes_of(rows, groups_ * kGroupBytes)));
+    sum += TRY(scales_.cached(bytes_of(rows, groups_)));
+    return in_proportion(sum, (rows.to - rows.from) * groups_ * kMxfp4Bytes,
+                         bytes_inside(size(), range.from, range.to - range.from));
   }
   VerifiedBy verification() const override { return worse(blocks_.verification(), scales_.verification()); }
   std::shared_ptr<const void> keep_cached() const override {
@@ -47,8 +71,24 @@ class Mxfp4Blocks final : public Source {
   }
 
  private:
-  // Reads bytes of one row; returns their number.
-  Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out) const {
+  // The stored rows from the first to the last one that has bytes of a range. The ones between belong to the other
+  // half.
+  ByteRange stored_rows(ByteRange range) const {
+    const ByteRange rows = rows_of_bytes(range, groups_ * kMxfp4Bytes, rows_);
+    if (rows.from >= rows.to) return {0, 0};
+    return {first_ + rows.from * step_, first_ + (rows.to - 1) * step_ + 1};
+  }
+
+  Result<size_t> read_rows(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
+    const size_t wanted = bytes_inside(size(), offset, out.size());
+    for (size_t done = 0; done < wanted;)
+      done += TRY(read_in_row(offset + done, out.subspan(done, wanted - done), expected));
+    return wanted;
+  }
+
+  // Reads bytes of one row; returns their number. `expected`: stored rows that will probably be read.
+  Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out,
+                             const std::optional<ByteRange>& expected) const {
     const uint64_t row = offset / (groups_ * kMxfp4Bytes);
     const uint64_t at = offset % (groups_ * kMxfp4Bytes);
     const uint64_t from = at / kMxfp4Bytes;
@@ -59,8 +99,12 @@ class Mxfp4Blocks final : public Source {
     std::vector<std::byte> stored(count * kGroupBytes);
     std::vector<std::byte> scales(count);
     std::vector<std::byte> blocks(count * kMxfp4Bytes);
-    TRY_VOID(read_exact(blocks_, first * kGroupBytes, stored));
-    TRY_VOID(read_exact(scales_, first, scales));
+    const auto read = [&](const Slice& source, uint64_t width, std::span<std::byte> bytes) {
+      if (!expected) return read_exact(source, first * width, bytes);
+      return read_exact(source, first * width, bytes, bytes_of(*expected, groups_ * width));
+    };
+    TRY_VOID(read(blocks_, kGroupBytes, stored));
+    TRY_VOID(read(scales_, 1, scales));
     for (size_t i = 0; i < count; ++i) repack(&stored[i * kGroupBytes], scales[i], &blocks[i * kMxfp4Bytes]);
     const auto copied = static_cast<size_t>(std::min<uint64_t>(out.size(), blocks.size() - skipped));
     std::copy_n(blocks.begin() + static_cast<ptrdiff_t>(skipped), copied, out.begin());
@@ -93,9 +137,21 @@ class UnpackedMxfp4 final : public Source {
   uint64_t size() const override { return tensors_.front().size() / kMxfp4Bytes * tensors_.size() * width_; }
 
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    const size_t wanted = bytes_inside(size(), offset, out.size());
-    for (size_t done = 0; done < wanted;) done += TRY(read_in_row(offset + done, out.subspan(done, wanted - done)));
-    return wanted;
+    return read_rows(offset, out, std::nullopt);
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return read_rows(offset, out, stored_bytes(expected));
+  }
+  Result<void> prefetch(ByteRange range) const override {
+    for (const Slice& tensor : tensors_) TRY_VOID(tensor.prefetch(stored_bytes(range)));
+    return {};
+  }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    const ByteRange stored = stored_bytes(range);
+    CachedBytes sum;
+    for (const Slice& tensor : tensors_) sum += TRY(tensor.cached(stored));
+    return in_proportion(sum, (stored.to - stored.from) * tensors_.size(),
+                         bytes_inside(size(), range.from, range.to - range.from));
   }
   VerifiedBy verification() const override {
     return worse(tensors_.front().verification(), tensors_.back().verification());
@@ -106,7 +162,22 @@ class UnpackedMxfp4 final : public Source {
   }
 
  private:
-  Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out) const {
+  // The bytes of each tensor that a range is made of.
+  ByteRange stored_bytes(ByteRange range) const {
+    const uint64_t rows = tensors_.front().size() / kMxfp4Bytes / groups_;
+    return bytes_of(rows_of_bytes(range, groups_ * width_ * tensors_.size(), rows), groups_ * kMxfp4Bytes);
+  }
+
+  Result<size_t> read_rows(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
+    const size_t wanted = bytes_inside(size(), offset, out.size());
+    for (size_t done = 0; done < wanted;)
+      done += TRY(read_in_row(offset + done, out.subspan(done, wanted - done), expected));
+    return wanted;
+  }
+
+  // `expected`: bytes of the tensor that will probably be read.
+  Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out,
+                             const std::optional<ByteRange>& expected) const {
     const uint64_t row = offset / (groups_ * width_);
     const uint64_t at = offset % (groups_ * width_);
     const uint64_t from = at / width_;
@@ -115,7 +186,9 @@ class UnpackedMxfp4 final : public Source {
     std::vector<std::byte> blocks(count * kMxfp4Bytes);
     std::vector<std::byte> made(count * width_);
     const uint64_t first = row / tensors_.size() * groups_ + from;
-    TRY_VOID(read_exact(tensors_[row % tensors_.size()], first * kMxfp4Bytes, blocks));
+    const Slice& tensor = tensors_[row % tensors_.size()];
+    TRY_VOID(expected ? read_exact(tensor, first * kMxfp4Bytes, blocks, *expected)
+                      : read_exact(tensor, first * kMxfp4Bytes, blocks));
     for (size_t i = 0; i < count; ++i) {
       if (width_ == 1)
         made[i] = blocks[i * kMxfp4Bytes];

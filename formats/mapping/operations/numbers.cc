@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "formats/common/proportion.h"
 #include "formats/float32.h"
 
 namespace weightfs::mapping {
@@ -106,7 +107,11 @@ class Encoded final : public Source {
     return read_blocks(offset, out, &range);
   }
   Result<void> prefetch(ByteRange range) const override { return floats_->prefetch(floats_of(range)); }
-  Result<CachedBytes> cached(ByteRange range) const override { return floats_->cached(floats_of(range)); }
+  Result<CachedBytes> cached(ByteRange range) const override {
+    const ByteRange floats = floats_of(range);
+    return in_proportion(TRY(floats_->cached(floats)), floats.to - floats.from,
+                         bytes_inside(size(), range.from, range.to - range.from));
+  }
   std::shared_ptr<const void> keep_cached() const override { return floats_->keep_cached(); }
   VerifiedBy verification() const override { return floats_->verification(); }
 
