@@ -177,6 +177,15 @@ class LazySource final : public Source {
 
 }  // namespace
 
+CachedBytes in_proportion(const CachedBytes& cached, uint64_t stored, uint64_t made) {
+  const auto of_made = [&](uint64_t bytes) {
+    if (bytes >= stored || made == 0) return made;
+    const double share = static_cast<double>(bytes) / static_cast<double>(stored);
+    return std::min(static_cast<uint64_t>(share * static_cast<double>(made)), made - 1);
+  };
+  return {of_made(cached.now), of_made(cached.before)};
+}
+
 std::string_view to_text(VerifiedBy verification) {
   switch (verification) {
     case VerifiedBy::mismatch:

@@ -35,6 +35,10 @@ struct CachedBytes {
   }
 };
 
+/// The cached part of a range of `made` bytes that is computed from `stored` bytes, of which these are cached: as large
+/// a part, and all of it only if all are cached.
+CachedBytes in_proportion(const CachedBytes& cached, uint64_t stored, uint64_t made);
+
 /// Where bytes are that follow each other: in a leaf (base/files/leaf.h), a source that knows about files.
 struct Place {
   const Leaf* leaf = nullptr;                   ///< borrowed: valid as long as `owner` and the Source that returned it.

@@ -20,8 +20,8 @@ struct BoxDimension {
 /// Copies the elements of a box, each `width` bytes, from `storage` to `out`. `first` is the element of the storage
 /// that becomes the first element of `out`. All elements must be inside of both. Elements that are stored close
 /// together are read at once. A large box is copied by several threads, each with a buffer of at most kGatherBuffer
-/// bytes. `expected`: the bytes of the storage that will probably be read, as of Source::read_ahead(). Fails as reads of
-/// `storage` fail.
+/// bytes. `expected`: the bytes of the storage that will probably be read, as of Source::read_ahead(). Fails as reads
+/// of `storage` fail.
 Result<void> gather(const Source& storage, uint64_t first, uint32_t width, std::span<const BoxDimension> box,
                     std::span<std::byte> out, const std::optional<ByteRange>& expected = {});
 

@@ -9,7 +9,6 @@
 
 #include "base/verity/recent_blocks.h"
 #include "formats/common/gather.h"
-#include "formats/common/proportion.h"
 
 namespace weightfs {
 namespace {

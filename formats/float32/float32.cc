@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "formats/common/proportion.h"
 #include "formats/float32/conversion.h"
 
 namespace weightfs {

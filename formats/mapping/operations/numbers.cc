@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "formats/common/proportion.h"
 #include "formats/float32.h"
 
 namespace weightfs::mapping {
