@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cmath>
 
 #include "base/text.h"
 #include "formats/mapping/hub/config_fields.h"

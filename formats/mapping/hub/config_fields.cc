@@ -6,7 +6,6 @@
 #include <array>
 
 #include "base/text.h"
-#include "formats/gguf_keys.h"
 
 namespace weightfs::mapping {
 namespace {

@@ -2,9 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
-#include "base/text.h"
 #include "base/values/rendering.h"
 #include "formats/mapping/hub/stored_tokens.h"
 #include "formats/mapping/hub/token_merges.h"

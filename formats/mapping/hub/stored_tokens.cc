@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "formats/common/cursor.h"
 #include "formats/mapping/tokenizer/tokenizer_json.h"
 #include "formats/mapping/tokenizer/tokens.h"

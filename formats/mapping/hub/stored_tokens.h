@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

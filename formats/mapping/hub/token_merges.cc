@@ -1,7 +1,6 @@
 #include "formats/mapping/hub/token_merges.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <string_view>
 
