@@ -105,11 +105,11 @@ class Fetcher {
     for (const File& file : files_) {
       if (status() != Exit::ok) return;
       if (file.is_local || file.source == nullptr) continue;
+      // A view is more than what is cached for it. Other files are in the store's own records.
       const auto cached = file.source->cached({0, file.size});
-      const bool is_in_cache = file.cached_after > 0;  // other files are in the store's own records
       if (!cached)
         fail(file.path, cached.error());
-      else if (is_in_cache && cached->now < file.size)
+      else if (cached->now < file.cached_after)
         fail(file.path, evicted);
     }
   }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kDense = 8;     // one read for elements and at most this many times their bytes
 constexpr uint64_t kClose = 4096;  // or at most this many bytes
+constexpr uint64_t kLong = 16384;  // bytes of a read that is not worth joining with others by reading what is between
 constexpr uint64_t kTile = 16;  // rows and columns that are copied at once, so that both stay in the processor's cache
 
 // A group of pieces stays in the processor's second cache between its read and its copy. More pieces are longer rows of
@@ -135,7 +136,8 @@ Plan plan(uint32_t width, std::span<const BoxDimension> box) {
   for (const BoxDimension& dimension : ascending) {
     const uint64_t span = made.span + (dimension.count - 1) * dimension.stride;
     const uint64_t distinct = dimension.stride == 0 ? elements : elements * dimension.count;
-    const bool close = span <= std::max(kDense * distinct, kClose / width) && span <= kGatherBuffer / width;
+    const uint64_t most = made.span * width >= kLong ? distinct : std::max(kDense * distinct, kClose / width);
+    const bool close = span <= most && span <= kGatherBuffer / width;
     // Behind a dimension that is not close no other one is: their strides are larger.
     (close && made.others.empty() ? made.piece : made.others).push_back(dimension);
     if (!made.others.empty()) continue;

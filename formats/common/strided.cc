@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/files/leaf.h"
 #include "base/verity/recent_blocks.h"
 #include "formats/common/gather.h"
 
@@ -22,11 +23,20 @@ constexpr uint64_t kBlockBytes = kMaxRecentBlocks / 2;
 // one each.
 constexpr uint64_t kSmallBlockBytes = uint64_t{512} << 10;
 
+// A read of at least one of so many parts of a block computes the block.
+constexpr uint64_t kLargePart = 8;
+
+// The requests of one sequential reader arrive in any order, this far from each other.
+constexpr uint64_t kNear = uint64_t{4} << 20;
+
+// Bytes that are stored one after the other and worth a read of their own: a block of such rows saves nothing.
+constexpr uint64_t kLongRow = 4096;
+
 // Bytes between parts of the storage that are requested with them: a request costs more.
 constexpr uint64_t kMaxGap = uint64_t{64} << 10;
 
-// Neither this block nor the next one exists: the first read is not known to be sequential.
-constexpr uint64_t kNoBlock = ~uint64_t{0} - 1;
+// No block was read: the first read is not known to be sequential.
+constexpr uint64_t kNoBlock = ~uint64_t{0};
 
 // A dimension of the tensor, and the elements of the output from one index to the next.
 struct Dimension {
@@ -131,7 +141,8 @@ class Gathered final : public Source {
   Groups groups_of(ByteRange range) const {
     const uint64_t group = dimensions_.front().block * width_;
     const uint64_t to = std::min(range.to, size());
-    return {std::min(range.from, to) / group, to / group + (to % group == 0 ? 0 : 1)};
+    if (range.from >= to) return {0, 0};
+    return {range.from / group, to / group + (to % group == 0 ? 0 : 1)};
   }
 
   // The bytes of the storage from the first to the last of these groups.
@@ -193,21 +204,36 @@ class Gathered final : public Source {
   Result<void> read_in_block(uint64_t block, uint64_t offset, std::span<std::byte> out,
                              const std::optional<Groups>& expected) const {
     const uint64_t last = last_block_.exchange(block, std::memory_order_relaxed);
-    // The requests of one sequential reader arrive in any order. The first bytes alone are read by many programs, and
-    // by several views of the tensor.
-    const bool is_first = block == 0 && offset == 0;
-    const bool is_near = !is_first && (block == last || block == last + 1 || block + 1 == last);
-    if (!is_near) return read_alone(block, offset, out, expected);
     const uint64_t first = block * per_block_;
     const uint64_t size = std::min(per_block_, elements_ - first) * width_;
+    const bool is_whole = out.size() == size;
+    if (is_whole || !needs_block(block, last, offset, out.size()) || has_local_rows())
+      return read_alone(block, offset, out, expected);
     return blocks_.read(
         block, size, [&](std::span<std::byte> bytes) { return gather_all(first, bytes, expected); }, offset, out);
+  }
+
+  // Whether a read is so large, or so near to the last one, that the rest of its block is probably read, too.
+  bool needs_block(uint64_t block, uint64_t last, uint64_t offset, uint64_t size) const {
+    const uint64_t block_bytes = per_block_ * width_;
+    if (size >= block_bytes / kLargePart) return true;
+    // The first bytes alone are read by many programs, and by several views of the tensor.
+    if (last == kNoBlock || (block == 0 && offset == 0)) return false;
+    return std::max(block, last) - std::min(block, last) <= std::max<uint64_t>(kNear / block_bytes, 1);
+  }
+
+  // Whether rows are long, and of a local file. Of a server whole groups are requested.
+  bool has_local_rows() const {
+    if (dimensions_.back().stride != 1 || dimensions_.back().count < kLongRow / width_) return false;
+    const auto place = storage_.place(first_ * width_, Opens::nothing);
+    return place && place->leaf != nullptr;
   }
 
   Result<void> read_alone(uint64_t block, uint64_t offset, std::span<std::byte> out,
                           const std::optional<Groups>& expected) const {
     const uint64_t first = offset / width_;
     const uint64_t end = (offset + out.size() + width_ - 1) / width_;
+    if ((end - first) * width_ == out.size()) return gather_all(block * per_block_ + first, out, expected);
     std::vector<std::byte> bytes((end - first) * width_);
     TRY_VOID(gather_all(block * per_block_ + first, bytes, expected));
     std::memcpy(out.data(), bytes.data() + offset % width_, out.size());

@@ -7,11 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/leaf.h"
 #include "base/verity/recent_blocks.h"
 #include "formats/common/strided.h"
+#include "tests/support/requested_source.h"
 
 namespace weightfs::strided_requests_test {
 namespace {
+
+using Requested = test::RequestedSource;
 
 Slice strided_as(std::string_view dtype, const Slice& storage, uint64_t offset, const Shape& shape,
                  const Strides& strides) {
@@ -20,45 +24,11 @@ Slice strided_as(std::string_view dtype, const Slice& storage, uint64_t offset, 
 
 std::string some_bytes(uint64_t size) { return std::string(size, 'x'); }
 
-// Bytes of a server: notes which ones are requested, and how.
-class Requested final : public Source {
- public:
-  explicit Requested(std::string bytes) : bytes_(std::move(bytes)) {}
-  uint64_t size() const override { return bytes_.size(); }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    bytes_read += out.size();
-    return bytes_.copy(reinterpret_cast<char*>(out.data()), out.size(), offset);
-  }
-  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange range) const override {
-    EXPECT_LE(range.from, offset);
-    EXPECT_GE(range.to, offset + out.size());
-    expected = range;
-    return read(offset, out);
-  }
-  Result<void> prefetch(ByteRange range) const override {
-    prefetched.emplace_back(range.from, range.to);
-    return {};
-  }
-  Result<CachedBytes> cached(ByteRange range) const override {
-    const uint64_t now = std::min(range.to, cached_end) - std::min(range.from, cached_end);
-    return CachedBytes{now, now};
-  }
-
-  using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
-  mutable uint64_t bytes_read = 0;
-  mutable ByteRange expected{0, 0};
-  mutable Ranges prefetched;
-  uint64_t cached_end = 0;
-
- private:
-  std::string bytes_;
-};
-
 // Four heads of 64 rows of 4 KiB, the halves of which alternate: a head is 256 KiB of the storage and of the tensor.
 constexpr uint64_t kRow = 2048;
 constexpr uint64_t kHead = 64 * kRow * 2;
 
-Slice heads_of(const std::shared_ptr<Requested>& server) {
+Slice heads_of(const SourcePtr& server) {
   const Slice storage = slice(server, 100, 4 * kHead).value();
   return strided_as("float16", storage, 0, {4, 32, 2, kRow}, {64 * kRow, kRow, 32 * kRow, 1});
 }
@@ -75,16 +45,52 @@ TEST(StridedRequests, HeadsAreRequestedAheadAsTheyAreStored) {
   EXPECT_EQ(server->expected.to, 100 + 4 * kHead) << "not what is stored behind the tensor";
 }
 
-TEST(StridedRequests, SequentialReadsOfHeadsNeedSmallBlocks) {
+// Reads all bytes in order, a part at a time.
+void read_in_order(const Source& source, uint64_t step) {
+  std::vector<std::byte> out(step);
+  for (uint64_t at = 0; at < source.size(); at += step)
+    ASSERT_EQ(source.read_ahead(at, out, {0, source.size()}).value(), step);
+}
+
+TEST(StridedRequests, ReadsOfHeadsInOrderTransferEachByteOnce) {
   const auto server = std::make_shared<Requested>(some_bytes(100 + 4 * kHead));
   const Slice heads = heads_of(server);
   const auto held = heads.keep_cached();
   const uint64_t before = recent_blocks_size();
-  constexpr uint64_t kStep = 32 * 1024;
-  std::vector<std::byte> out(kStep);
-  for (uint64_t at = 0; at < heads.size(); at += kStep)
-    ASSERT_EQ(heads.read_ahead(at, out, {0, heads.size()}).value(), kStep);
-  EXPECT_LE(server->bytes_read, heads.size() + 2 * kStep);
+  read_in_order(heads, 32 * 1024);
+  EXPECT_LE(server->bytes_read, heads.size() + 2 * 32 * 1024) << "the first part of a block is read alone";
+  EXPECT_LE(recent_blocks_size() - before, heads.size());
+}
+
+class Local final : public Leaf {
+ public:
+  uint64_t size() const override { return 100 + 4 * kHead; }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    bytes_read += bytes_inside(size(), offset, out.size());
+    return bytes_inside(size(), offset, out.size());
+  }
+
+  mutable uint64_t bytes_read = 0;
+};
+
+TEST(StridedRequests, LongRowsOfLocalFilesAreReadWithoutBlocks) {
+  const auto file = std::make_shared<Local>();
+  const Slice heads = heads_of(file);
+  const auto held = heads.keep_cached();
+  const uint64_t before = recent_blocks_size();
+  read_in_order(heads, 32 * 1024);
+  EXPECT_EQ(file->bytes_read, heads.size());
+  EXPECT_EQ(recent_blocks_size(), before);
+}
+
+TEST(StridedRequests, ShortRowsOfHeadsNeedSmallBlocks) {
+  const auto server = std::make_shared<Requested>(some_bytes(uint64_t{4} << 20));
+  const Slice storage = slice(server, 0, server->size()).value();
+  const Slice heads = strided_as("uint8", storage, 0, {32, 128, 2, 512}, {128 * 1024, 512, 128 * 512, 1});
+  const auto held = heads.keep_cached();
+  const uint64_t before = recent_blocks_size();
+  read_in_order(heads, 4096);
+  EXPECT_LE(server->bytes_read, heads.size() + heads.size() / 4) << "the first part of each block is read alone";
   EXPECT_LE(recent_blocks_size() - before, heads.size());
 }
 

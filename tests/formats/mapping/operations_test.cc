@@ -8,6 +8,7 @@
 #include "formats/mapping/operations/numbers.h"
 #include "formats/mapping/operations/rearranged.h"
 #include "tests/support/models.h"
+#include "tests/support/requested_source.h"
 
 namespace weightfs::operations_test {
 namespace {
@@ -165,6 +166,34 @@ TEST(MappingOperations, BlocksOfMxfp4AreRepackedAndRestored) {
   }
   EXPECT_FALSE(mxfp4_of(blocks, make_tensor("s", "uint8", {1, 4, 1}), 0, 1));
   EXPECT_FALSE(mxfp4_of(make_tensor("t", "uint8", {1, 3, 2, 16}), make_tensor("s", "uint8", {1, 3, 2}), 0, 2));
+}
+
+// Rows of two groups: 32 bytes of blocks and 2 scales.
+TEST(MappingOperations, PrefetchOfMxfp4RequestsItsRows) {
+  using Ranges = test::RequestedSource::Ranges;
+  const auto blocks = std::make_shared<test::RequestedSource>(std::string(6 * 32, 'b'));
+  const auto scales = std::make_shared<test::RequestedSource>(std::string(6 * 2, 's'));
+  Tensor stored = make_tensor("t", "uint8", {1, 6, 2, 16}), of_scales = make_tensor("s", "uint8", {1, 6, 2});
+  stored.source = slice(blocks, 0, blocks->size()).value();
+  of_scales.source = slice(scales, 0, scales->size()).value();
+  const Tensor up = well(mxfp4_of(stored, of_scales, 1, 2));
+  ASSERT_TRUE(up.source.prefetch({35, 36}));  // of the second row, which is the fourth stored one
+  EXPECT_EQ(blocks->prefetched, (Ranges{{3 * 32, 4 * 32}}));
+  EXPECT_EQ(scales->prefetched, (Ranges{{3 * 2, 4 * 2}}));
+  std::byte one{};
+  ASSERT_TRUE(up.source.read_ahead(0, std::span(&one, 1), {0, up.source.size()}));
+  EXPECT_EQ(std::pair(blocks->expected.from, blocks->expected.to), (std::pair<uint64_t, uint64_t>{32, 6 * 32}));
+  blocks->cached_end = blocks->size();
+  EXPECT_LT(up.source.cached({0, up.source.size()}).value().now, up.source.size());
+  scales->cached_end = scales->size();
+  EXPECT_EQ(up.source.cached({0, up.source.size()}).value().now, up.source.size());
+
+  const auto gguf = std::make_shared<test::RequestedSource>(std::string(up.nbytes(), 'g'));
+  Tensor half = up;
+  half.source = slice(gguf, 0, gguf->size()).value();
+  const Tensor restored = well(mxfp4_part({half, half}, Mxfp4Part::blocks));
+  ASSERT_TRUE(restored.source.prefetch({64, 128}));  // the second row of both
+  EXPECT_EQ(gguf->prefetched, (Ranges{{34, 68}, {34, 68}}));
 }
 
 TEST(MappingOperations, ArithmeticIsOfFloat32) {
