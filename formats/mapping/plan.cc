@@ -247,8 +247,8 @@ class Planner {
   // Blocks that lack experts.
   Result<void> finish_experts() {
     for (const auto& [block, tensors] : blocks_)
-      for (const auto& [row, experts] : tensors)
-        for (const auto& [number, tensor] : experts) TRY_VOID(keep(tensor, missing_experts(block, tensors)));
+      for (const Error reason = missing_experts(block, tensors); const auto& [row, experts] : tensors)
+        for (const auto& [number, tensor] : experts) TRY_VOID(keep(tensor, reason));
     return {};
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "formats/mapping/mapping.h"
@@ -40,9 +42,28 @@ std::optional<GgufType> type_of_matrices(const Model& model) {
   return std::nullopt;
 }
 
+// A model that is made of a GGUF; its charges are released with it.
+struct MadeOfGguf {
+  explicit MadeOfGguf(const ModelPtr& gguf) : from(gguf) {
+    model.format = "safetensors";
+    model.common = gguf->common;
+    model.budget = gguf->budget;
+    if (model.budget != nullptr) charges.emplace(*model.budget, Charges::Pass::together);
+  }
+
+  Result<void> charge(Cost cost, uint64_t count) { return charges ? charges->charge(cost, count) : Result<void>(); }
+
+  ModelPtr from;  // has texts that tensors refer to
+  Model model;
+  std::optional<Charges> charges;
+};
+
+constexpr uint64_t kSteps = 3;  // the microseconds of finding a name in the table
+constexpr uint64_t kNode = 96;  // bytes of a name in a map
+
 class HubMaker {
  public:
-  HubMaker(const Model& gguf, const Architecture& architecture, const summary::Fields& keys, Model& out)
+  HubMaker(const Model& gguf, const Architecture& architecture, const summary::Fields& keys, MadeOfGguf& out)
       : gguf_(gguf),
         architecture_(architecture),
         sizes_(sizes_of(keys, architecture.id)),
@@ -52,6 +73,8 @@ class HubMaker {
         out_(out) {}
 
   Result<void> run() {
+    TRY_VOID(out_.charge(Cost::step, gguf_.tensors.size() * kSteps));
+    TRY_VOID(out_.charge(Cost::kept, gguf_.tensors.size() * kNode));
     for (size_t i = 0; i < gguf_.tensors.size(); ++i)
       if (!by_name_.emplace(gguf_.tensors.name(i), i).second)
         return failure(Code::unsupported, fmt::format("two tensors are {}", quoted(gguf_.tensors.name(i))));
@@ -157,8 +180,10 @@ class HubMaker {
           with_numbers(std::move(tensor), arithmetic, stays ? GgufType::float32 : type_.value_or(GgufType::float32)));
     tensor.name = name;
     tensor.stored_dtype = tensor.dtype->name;
-    if (out_.budget != nullptr) TRY_VOID(out_.budget->charge(Cost::tensor));
-    out_.tensors.push_back(tensor);
+    TRY_VOID(out_.charge(Cost::tensor, 1));
+    TRY_VOID(out_.charge(Cost::kept, kNode + name.size()));
+    if (!made_.insert(name).second) return failure(Code::unsupported, fmt::format("two tensors are {}", quoted(name)));
+    out_.model.tensors.push_back(tensor);
     return {};
   }
 
@@ -188,8 +213,9 @@ class HubMaker {
   uint64_t further_;  // blocks that predict further tokens
   uint64_t layers_;   // with these
   std::optional<GgufType> type_;
-  Model& out_;
+  MadeOfGguf& out_;
   std::map<std::string_view, size_t> by_name_;
+  std::set<std::string> made_;  // names in the repository
 };
 
 }  // namespace
@@ -207,12 +233,9 @@ Result<ModelPtr> as_hub(const ModelPtr& gguf) {
                                 : fmt::format("the names that transformers has for {} are not known", printable(name)));
   std::vector<std::string> warnings;
   const summary::Fields keys(&gguf->metadata, "the keys", warnings, std::string(name) + ".");
-  auto made = std::make_shared<Model>();
-  made->format = "safetensors";
-  made->common = gguf->common;
-  made->budget = gguf->budget;
+  const auto made = std::make_shared<MadeOfGguf>(gguf);
   TRY_VOID(HubMaker(*gguf, *architecture, keys, *made).run());
-  return ModelPtr(std::move(made));
+  return ModelPtr(made, &made->model);
 }
 
 }  // namespace weightfs::mapping

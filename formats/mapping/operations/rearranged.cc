@@ -248,7 +248,9 @@ Result<Tensor> rearranged(const TensorView& tensor, Op op, const Architecture& a
 
 Result<Tensor> restored(const TensorView& tensor, Op op, const Architecture& architecture, const Sizes& sizes) {
   Tensor made = TRY(reordered(tensor, op, architecture, sizes, Direction::to_hub));
-  if (op == Op::value_channels) made.shape.insert(made.shape.begin() + 1, 1);
+  if (op != Op::value_channels) return made;
+  if (made.shape.size() != 2) return does_not_fit(tensor, "[channels, width]");
+  made.shape.insert(made.shape.begin() + 1, 1);
   return made;
 }
 
