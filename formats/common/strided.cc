@@ -222,7 +222,7 @@ class Gathered final : public Source {
     return std::max(block, last) - std::min(block, last) <= std::max<uint64_t>(kNear / block_bytes, 1);
   }
 
-  // Whether rows are long, and of a local file. Of a server whole groups are requested.
+  // Whether rows are long, and of a local file. A server is asked for whole groups.
   bool has_local_rows() const {
     if (dimensions_.back().stride != 1 || dimensions_.back().count < kLongRow / width_) return false;
     const auto place = storage_.place(first_ * width_, Opens::nothing);
