@@ -37,23 +37,15 @@ ByteRange rows_of_bytes(ByteRange range, uint64_t row_bytes, uint64_t rows) {
   return {std::min(range.from / row_bytes, to), to};
 }
 
-// A source whose reads are made row by row.
-class RowSource : public Source {
- protected:
-  // Reads bytes of one row; returns their number. `expected`: what will probably be read of the stored rows.
-  virtual Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out,
-                                     const std::optional<ByteRange>& expected) const = 0;
-
-  Result<size_t> read_rows(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
-    const size_t wanted = bytes_inside(size(), offset, out.size());
-    for (size_t done = 0; done < wanted;)
-      done += TRY(read_in_row(offset + done, out.subspan(done, wanted - done), expected));
-    return wanted;
-  }
-};
+// Fills `out` part by part. `read` reads some bytes at an offset, and returns their number.
+template <class Read>
+Result<size_t> read_parts(std::span<std::byte> out, uint64_t offset, const Read& read) {
+  for (size_t done = 0; done < out.size();) done += TRY(read(offset + done, out.subspan(done)));
+  return out.size();
+}
 
 // Rows of blocks, of which every `step`-th one is taken.
-class Mxfp4Blocks final : public RowSource {
+class Mxfp4Blocks final : public Source {
  public:
   Mxfp4Blocks(const Slice& blocks, const Slice& scales, uint64_t rows, uint64_t groups, uint64_t first, uint64_t step)
       : blocks_(blocks), scales_(scales), rows_(rows), groups_(groups), first_(first), step_(step) {}
@@ -93,9 +85,14 @@ class Mxfp4Blocks final : public RowSource {
     return {first_ + rows.from * step_, first_ + (rows.to - 1) * step_ + 1};
   }
 
+  Result<size_t> read_rows(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
+    const auto read = [&](uint64_t at, std::span<std::byte> left) { return read_in_row(at, left, expected); };
+    return read_parts(out.first(bytes_inside(size(), offset, out.size())), offset, read);
+  }
+
   // Reads bytes of one row; returns their number. `expected`: stored rows that will probably be read.
   Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out,
-                             const std::optional<ByteRange>& expected) const override {
+                             const std::optional<ByteRange>& expected) const {
     const uint64_t row = offset / (groups_ * kMxfp4Bytes);
     const uint64_t at = offset % (groups_ * kMxfp4Bytes);
     const uint64_t from = at / kMxfp4Bytes;
@@ -136,7 +133,7 @@ void unpack(const std::byte* block, std::byte* stored) {
 }
 
 // The blocks or the scales of tensors whose rows alternate.
-class UnpackedMxfp4 final : public RowSource {
+class UnpackedMxfp4 final : public Source {
  public:
   UnpackedMxfp4(std::vector<Slice> tensors, uint64_t groups, Mxfp4Part part)
       : tensors_(std::move(tensors)), groups_(groups), width_(part == Mxfp4Part::blocks ? kGroupBytes : 1) {}
@@ -175,9 +172,14 @@ class UnpackedMxfp4 final : public RowSource {
     return bytes_of(rows_of_bytes(range, groups_ * width_ * tensors_.size(), rows), groups_ * kMxfp4Bytes);
   }
 
+  Result<size_t> read_rows(uint64_t offset, std::span<std::byte> out, const std::optional<ByteRange>& expected) const {
+    const auto read = [&](uint64_t at, std::span<std::byte> left) { return read_in_row(at, left, expected); };
+    return read_parts(out.first(bytes_inside(size(), offset, out.size())), offset, read);
+  }
+
   // `expected`: bytes of the tensor that will probably be read.
   Result<size_t> read_in_row(uint64_t offset, std::span<std::byte> out,
-                             const std::optional<ByteRange>& expected) const override {
+                             const std::optional<ByteRange>& expected) const {
     const uint64_t row = offset / (groups_ * width_);
     const uint64_t at = offset % (groups_ * width_);
     const uint64_t from = at / width_;
