@@ -14,6 +14,12 @@ import { follow, go } from "../state.js";
 // Deviations of more elements than this are computed only when a person asks for them.
 const kMostElements = 64 << 20;
 
+// A repository of the Hub beside a GGUF.
+function Mapped({ names }) {
+  const unmapped = names.unmapped > 0 ? ` ${formatCount(names.unmapped)} of them have no place there.` : "";
+  return `The tensors of ${names.source.toUpperCase()} are compared as a GGUF has them.${unmapped} `;
+}
+
 function Summary({ found, rows }) {
   if (found.equal) return html`<p class="notice">Both models are equal.</p>`;
   const countOf = (change) => rows.filter((row) => row.change === change).length;
@@ -28,9 +34,8 @@ function Summary({ found, rows }) {
   ];
   const texts = parts.filter(([count]) => count > 0).map(([count, what]) => `${formatCount(count)} ${what}`);
   const { stat } = found;
-  const { mapped_names: mapped } = found;
   return html`<p>
-    ${mapped && html`The tensors of ${mapped.source.toUpperCase()} are compared as a GGUF has them. ${mapped.unmapped > 0 && `${formatCount(mapped.unmapped)} of them have no place there. `}`}
+    ${found.mapped_names && html`<${Mapped} names=${found.mapped_names} />`}
     Tensors: ${texts.join(", ")}.
     ${stat && stat.count > 0 && html` All that differ together: SNR ${formatNumber(stat.snr_db)} dB, largest difference ${formatNumber(stat.max)}.`}
   </p>`;
