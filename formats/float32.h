@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "base/source.h"
 #include "formats/dtype.h"
@@ -46,26 +47,36 @@ inline uint16_t to_bfloat16(float value) {
   return static_cast<uint16_t>((bits & kMagnitude) > kInfinity ? bits >> 16U | kQuiet : rounded);
 }
 
-/// The nearest float16, the even one of two, by its bits: an infinity from 65520 on. A NaN becomes a quiet one.
+/// The nearest float16, the even one of two, by its bits: an infinity from 65520 on. A NaN becomes a quiet one. Without
+/// branches, as loops of vectors need it: `Float` and `Int` are float and int32_t, or vectors of as many.
+template <class Float, class Int>
+[[gnu::always_inline]] inline void float16_bits(const Float& value, Int& out) {
+  constexpr int32_t kMagnitude = 0x7FFF'FFFF, kInfinity = 0x7F80'0000, kHalf = std::bit_cast<int32_t>(0.5F);
+  constexpr int32_t kFirstTooLarge = 0x477F'F000;  // 65520, halfway between the largest float16 and 2^16
+  constexpr int32_t kFirstNormal = 0x3880'0000;    // 2^-14
+  Int bits, subnormal;
+  std::memcpy(&bits, &value, sizeof bits);
+  const Int magnitude = bits & kMagnitude;
+  // All bits or none.
+  const Int is_subnormal = (magnitude - kFirstNormal) >> 31;
+  const Int is_finite = (magnitude - kFirstTooLarge) >> 31;
+  const Int is_nan = (kInfinity - magnitude) >> 31;
+  // The sum is rounded to a multiple of 2^-24, the smallest float16.
+  const Int small = magnitude & is_subnormal;
+  Float sum;
+  std::memcpy(&sum, &small, sizeof sum);
+  sum += 0.5F;
+  std::memcpy(&subnormal, &sum, sizeof subnormal);
+  const Int rebiased = magnitude - (112 << 23);
+  const Int normal = (rebiased + 0xFFF + (rebiased >> 13 & 1)) >> 13;
+  const Int finite = ((subnormal - kHalf) & is_subnormal) | (normal & ~is_subnormal);
+  const Int nan = (magnitude >> 13 & 0x3FF) | 0x200;
+  out = (bits >> 16 & 0x8000) | (finite & is_finite) | (0x7C00 & ~is_finite) | (nan & is_nan);
+}
 inline uint16_t to_float16(float value) {
-  constexpr uint32_t kMagnitude = 0x7FFF'FFFF, kInfinity = 0x7F80'0000;
-  constexpr uint32_t kFirstTooLarge = 0x477F'F000;  // 65520, halfway between the largest float16 and 2^16
-  constexpr uint32_t kFirstNormal = 0x3880'0000;    // 2^-14
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits & kMagnitude;
-  uint32_t half = 0;
-  if (magnitude > kInfinity) {
-    half = 0x7E00 | (magnitude >> 13U & 0x3FFU);
-  } else if (magnitude >= kFirstTooLarge) {
-    half = 0x7C00;
-  } else if (magnitude < kFirstNormal) {
-    // The sum is rounded to a multiple of 2^-24, the smallest float16.
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
-  } else {
-    const uint32_t rebiased = magnitude - (112U << 23U);
-    half = (rebiased + 0xFFFU + (rebiased >> 13U & 1U)) >> 13U;
-  }
-  return static_cast<uint16_t>((bits >> 16U & 0x8000U) | half);
+  int32_t bits = 0;
+  float16_bits(value, bits);
+  return static_cast<uint16_t>(bits);
 }
 
 /// The number of elements of a tensor that was not refused: its size in bytes was computed without overflow.

@@ -14,8 +14,6 @@
 namespace weightfs::mapping {
 namespace {
 
-constexpr size_t kQ8Numbers = 32;           // numbers in a block of q8_0
-constexpr size_t kQ8Bytes = 34;             // its scale, as float16, and the numbers as int8
 constexpr size_t kMostNumbers = 16 * 1024;  // numbers that are converted at once
 
 void plus_one(std::span<float> numbers) {
@@ -38,56 +36,6 @@ Change change_of(Arithmetic arithmetic) {
   if (arithmetic == Arithmetic::minus_one) return minus_one;
   if (arithmetic == Arithmetic::decay) return decay;
   return arithmetic == Arithmetic::exponent ? exponent : nullptr;
-}
-
-// How numbers are encoded: blocks of some numbers in some bytes.
-struct Encoding {
-  size_t numbers;
-  size_t bytes;
-  void (*encode)(const float* numbers, std::byte* out, size_t blocks);
-};
-
-void encode_float32(const float* numbers, std::byte* out, size_t blocks) {
-  std::memcpy(out, numbers, blocks * sizeof(float));
-}
-
-template <uint16_t (*round)(float)>
-void encode_half(const float* numbers, std::byte* out, size_t blocks) {
-  for (size_t i = 0; i < blocks; ++i) {
-    const uint16_t half = round(numbers[i]);
-    std::memcpy(out + i * sizeof half, &half, sizeof half);
-  }
-}
-
-// The nearest integer, halves away from zero. Exact for magnitudes below 2^22.
-inline int8_t round_away(float number) {
-  const float magnitude = std::fabs(number);
-  const auto whole = static_cast<int32_t>(magnitude);
-  const int32_t rounded = whole + (magnitude - static_cast<float>(whole) >= 0.5F ? 1 : 0);
-  return static_cast<int8_t>(number < 0 ? -rounded : rounded);
-}
-
-inline void encode_block(const float* numbers, std::byte* out) {
-  float largest = 0;
-  for (size_t i = 0; i < kQ8Numbers; ++i) largest = std::max(largest, std::fabs(numbers[i]));
-  const float scale = largest / 127.0F;
-  const float inverse = scale == 0 ? 0 : 1.0F / scale;
-  const uint16_t stored = to_float16(scale);
-  std::memcpy(out, &stored, sizeof stored);
-  int8_t quants[kQ8Numbers];
-  for (size_t i = 0; i < kQ8Numbers; ++i) quants[i] = round_away(numbers[i] * inverse);
-  std::memcpy(out + sizeof stored, quants, kQ8Numbers);
-}
-
-void encode_q8_0(const float* numbers, std::byte* out, size_t blocks) {
-  for (size_t i = 0; i < blocks; ++i) encode_block(numbers + i * kQ8Numbers, out + i * kQ8Bytes);
-}
-
-Encoding encoding_of(GgufType type) {
-  if (type == GgufType::float16) return {1, sizeof(uint16_t), encode_half<to_float16>};
-  if (type == GgufType::bfloat16) return {1, sizeof(uint16_t), encode_half<to_bfloat16>};
-  if (type == GgufType::q8_0) return {kQ8Numbers, kQ8Bytes, encode_q8_0};
-  return {1, sizeof(float), encode_float32};
 }
 
 // Numbers of float32, changed and encoded when they are read.
@@ -173,7 +121,10 @@ Result<Tensor> with_numbers(Tensor tensor, Arithmetic arithmetic, GgufType type)
   if (tensor.source.refused() || !has_float32(*tensor.dtype))
     return failure(Code::unsupported, fmt::format("tensor {} of {} has no numbers that can be converted",
                                                   quoted(tensor.name), tensor.dtype->name));
-  const auto source = std::make_shared<Encoded>(float32_values(tensor), change_of(arithmetic), encoding_of(type));
+  const Change change = change_of(arithmetic);
+  SourcePtr source = float32_values(tensor);
+  if (change != nullptr || dtype != dtype_named("float32"))
+    source = std::make_shared<Encoded>(std::move(source), change, encoding_of(type));
   tensor.source = TRY(slice(source, 0, source->size()));
   tensor.dtype = dtype;
   return tensor;
