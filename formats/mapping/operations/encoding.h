@@ -21,9 +21,11 @@ enum class Instructions : uint8_t {
   fastest,  ///< the fastest that this processor has
 };
 
+inline constexpr size_t kMostBlockBytes = 34;
+
 struct Encoding {
   size_t numbers;  ///< of a block
-  size_t bytes;    ///< of a block
+  size_t bytes;    ///< of a block: at most kMostBlockBytes
   /// Encodes whole blocks. The ranges do not overlap; `out` may have any alignment.
   void (*encode)(const float* numbers, std::byte* out, size_t blocks);
 };

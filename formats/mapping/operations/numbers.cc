@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -73,25 +73,35 @@ class Encoded final : public Source {
   Result<size_t> read_blocks(uint64_t offset, std::span<std::byte> out, const ByteRange* expected) const {
     const size_t wanted = bytes_inside(size(), offset, out.size());
     std::vector<float> numbers;
-    std::vector<std::byte> encoded;
     for (size_t done = 0; done < wanted;) {
       const uint64_t first = (offset + done) / encoding_.bytes;
-      const uint64_t skipped = (offset + done) % encoding_.bytes;
+      const auto skipped = static_cast<size_t>((offset + done) % encoding_.bytes);
       const uint64_t needed = (skipped + wanted - done + encoding_.bytes - 1) / encoding_.bytes;
       const auto blocks = static_cast<size_t>(std::min<uint64_t>(needed, kMostNumbers / encoding_.numbers));
       numbers.resize(blocks * encoding_.numbers);
-      encoded.resize(blocks * encoding_.bytes);
       const auto bytes = std::as_writable_bytes(std::span(numbers));
       const uint64_t from = first * encoding_.numbers * sizeof(float);
       TRY_VOID(expected == nullptr ? read_exact(*floats_, from, bytes) : read_exact(*floats_, from, bytes, *expected));
       if (change_ != nullptr) change_(numbers);
-      encoding_.encode(numbers.data(), encoded.data(), blocks);
-      const auto copied = static_cast<size_t>(std::min<uint64_t>(wanted - done, encoded.size() - skipped));
-      std::copy_n(encoded.begin() + static_cast<ptrdiff_t>(skipped), copied,
-                  out.begin() + static_cast<ptrdiff_t>(done));
-      done += copied;
+      const size_t made = std::min(wanted - done, blocks * encoding_.bytes - skipped);
+      encode(numbers.data(), skipped, out.subspan(done, made));
+      done += made;
     }
     return wanted;
+  }
+
+  // Encodes numbers in place. The range begins `skipped` bytes behind the begin of a block, and may end within one.
+  void encode(const float* numbers, size_t skipped, std::span<std::byte> out) const {
+    std::array<std::byte, kMostBlockBytes> part;
+    while (!out.empty()) {
+      const size_t whole = skipped == 0 ? out.size() / encoding_.bytes : 0;
+      const size_t made = whole > 0 ? whole * encoding_.bytes : std::min(encoding_.bytes - skipped, out.size());
+      encoding_.encode(numbers, whole > 0 ? out.data() : part.data(), std::max<size_t>(whole, 1));
+      if (whole == 0) std::memcpy(out.data(), part.data() + skipped, made);
+      numbers += std::max<size_t>(whole, 1) * encoding_.numbers;
+      out = out.subspan(made);
+      skipped = 0;
+    }
   }
 
   const SourcePtr floats_;
