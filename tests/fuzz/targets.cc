@@ -12,7 +12,7 @@ std::span<const Target* const> targets() {
       &kTarTarget,          &kCodecTarget,          &kOllamaManifestTarget,
       &kTfCheckpointTarget, &kTfGraphTarget,        &kSavedModelTarget,
       &kS3ListingTarget,    &kHubListingTarget,     &kBlockListTarget,
-      &kTokenizerTarget,
+      &kTokenizerTarget,    &kMappingTarget,
 #ifdef WEIGHTFS_HTTP
       &kHttpRequestTarget,  &kHttpConditionsTarget,
 #endif

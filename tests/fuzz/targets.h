@@ -16,6 +16,7 @@ extern const Target kNamesTarget;
 extern const Target kOllamaManifestTarget;
 
 extern const Target kTokenizerTarget;  // target_tokenizer.cc
+extern const Target kMappingTarget;    // target_mapping.cc
 
 // target_archives.cc
 extern const Target kZipTarget;
