@@ -51,7 +51,7 @@ def write_repository(folder, architecture, size):
 
 
 def processor_seconds(*command):
-    """Of a process, which has to succeed: its own and the kernel's for it."""
+    """The processor time of a command, the kernel's included; the command has to succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
