@@ -51,7 +51,7 @@ def write_repository(folder, architecture, size):
 
 
 def processor_seconds(*command):
-    """The processor time of a command, the kernel's included; the command has to succeed."""
+    """The time that a process took of a processor, with the kernel's work for it. The process has to succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
