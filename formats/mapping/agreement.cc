@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "base/text.h"
 #include "formats/mapping/names.h"
@@ -147,6 +148,26 @@ Result<void> check_layers(Repository& repository, const TensorList& tensors) {
   return {};
 }
 
+// A tensor that a layer may lack, such as a bias, is in each layer of most architectures or in none: llama.cpp would
+// compute a layer without it.
+Result<void> check_parts_of_layers(Repository& repository, const TensorList& tensors) {
+  constexpr uint32_t kAlike =
+      of({Arch::llama, Arch::granite, Arch::smollm3, Arch::mistral3, Arch::qwen2, Arch::qwen3, Arch::gemma2,
+          Arch::gemma3, Arch::gpt_oss, Arch::phi3, Arch::olmo2, Arch::glm4, Arch::bert});
+  if (!is_one_of(repository, kAlike)) return {};
+  const uint64_t layers =
+      repository.config().number({"n_layers", "num_hidden_layers", "n_layer", "num_layers"}).value_or(0);
+  std::map<std::string_view, uint64_t> counts;  // as many as the table has rows
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    if (name.starts_with("blk.")) ++counts[name.substr(name.find('.', 4) + 1)];
+  }
+  for (const auto& [part, count] : counts)
+    if (count != layers)
+      return failure(Code::unsupported, fmt::format("{} is in {} of {} layers", quoted(part), count, layers));
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_agreement(Repository& repository, const TensorList& tensors) {
@@ -156,7 +177,8 @@ Result<void> check_agreement(Repository& repository, const TensorList& tensors) 
   TRY_VOID(check_rotation(repository));
   TRY_VOID(check_output(repository, tensors));
   TRY_VOID(check_sizes(repository, tensors));
-  return check_layers(repository, tensors);
+  TRY_VOID(check_layers(repository, tensors));
+  return check_parts_of_layers(repository, tensors);
 }
 
 }  // namespace weightfs::mapping

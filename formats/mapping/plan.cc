@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
@@ -63,7 +64,13 @@ class HubNames {
 
  private:
   static void erase_all(std::string& name, std::string_view text) {
-    for (size_t at = name.find(text); at != name.npos; at = name.find(text, at)) name.erase(at, text.size());
+    std::string rest;
+    size_t from = 0;
+    for (size_t at = name.find(text); at != name.npos; at = name.find(text, from)) {
+      rest.append(name, from, at - from);
+      from = at + text.size();
+    }
+    if (from > 0) name = rest.append(name, from);
   }
 
   static std::optional<std::string> of_bert(std::string name) {
@@ -135,8 +142,13 @@ class Planner {
         experts_(repository.config().number({"num_local_experts", "num_experts", "n_routed_experts"}).value_or(0)) {}
 
   Result<Plan> run() {
+    std::optional<Charges> charges;  // of what is needed until the plan is made
+    if (model_.budget != nullptr) {
+      charges.emplace(*model_.budget);
+      TRY_VOID(charges->charge(Cost::step, model_.tensors.size() * kSteps));
+      TRY_VOID(charges->charge(Cost::kept, model_.tensors.size() * kNames));
+    }
     const std::vector<uint32_t> order = reading_order(model_, repository_.stored());
-    if (model_.budget != nullptr) TRY_VOID(model_.budget->charge(Cost::step, order.size() * kSteps));
     for (const uint32_t i : order) TRY_VOID(name(i));
     for (const uint32_t i : order) {
       if (hub_names_[i].empty())
@@ -152,7 +164,8 @@ class Planner {
   }
 
  private:
-  static constexpr uint64_t kSteps = 3;  // the microseconds of finding a name in the table
+  static constexpr uint64_t kSteps = 3;    // the microseconds of finding a name in the table
+  static constexpr uint64_t kNames = 384;  // bytes of a tensor in the maps of names
 
   // The experts of a block: for each tensor of the GGUF, by number, the tensors of the repository.
   using Experts = std::map<const NameRow*, std::map<uint64_t, uint32_t>>;

@@ -73,6 +73,10 @@ uint32_t file_type(GgufType type, bool has_mxfp4) {
   return type == GgufType::bfloat16 ? kBfloat16 : kFloat16;
 }
 
+bool is_integer(const DType& dtype) {
+  return dtype.name.starts_with("int") || dtype.name.starts_with("uint") || dtype.name == "bool";
+}
+
 // Makes the tensors of the GGUF.
 class Maker {
  public:
@@ -83,6 +87,9 @@ class Maker {
     made.name = planned.name;
     made.scope = {};
     if (made.dtype->name == "mxfp4") return made;
+    if (is_integer(*made.dtype))
+      return failure(Code::unsupported, fmt::format("tensor {} has integers ({}), which mean nothing without a scale",
+                                                    quoted(at(planned.tensors.front()).name), made.dtype->name));
     const Arithmetic arithmetic = arithmetic_of(planned.op, planned.name, repository_.architecture());
     return with_numbers(std::move(made), arithmetic, type_of(made));
   }

@@ -109,6 +109,9 @@ void add_phi3_keys(const ModelSettings& model) {
   const uint32_t heads = settings.heads();
   const uint32_t hidden = settings.required({"hidden_size", "n_embd"});
   const double rotated = std::min(rope.partial.value_or(1.0), 1.0) * hidden;
+  const List* const factors = rope.own.list("long_factor");
+  const bool scales = factors != nullptr && !factors->empty();  // by the tensors of rope_factors
+  if (!scales) refuse_rope_scaling(model);
   if (!rope.original) settings.lacks("original_max_position_embeddings");
   if (!rope.theta) settings.lacks("rope_theta");
   model.u32("context_length", settings.required({"n_positions", "max_position_embeddings"}));

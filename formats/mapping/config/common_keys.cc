@@ -44,6 +44,17 @@ void add_yarn(const ModelSettings& model) {
   model.f32("rope.scaling.yarn_beta_slow", settings.real_in(rope.full, {"beta_slow"}));
 }
 
+}  // namespace
+
+void refuse_rope_scaling(const ModelSettings& model) {
+  const std::string& type = model.rope.type;
+  if (!type.empty() && type != "default" && type != "dynamic")
+    model.settings.refuse(
+        fmt::format("config.json: {} has no rope_type {}", model.repository.architecture().name, printable(type)));
+}
+
+namespace {
+
 // A kind of scaling that llama.cpp would not apply is refused: the model would be wrong without a sign of it. "dynamic"
 // changes nothing before the stated context.
 void add_rope_scaling(const ModelSettings& model) {
@@ -51,13 +62,10 @@ void add_rope_scaling(const ModelSettings& model) {
   if (type.empty() || type == "default" || type == "dynamic") return;
   if (type == "llama3" && model.repository.architecture().permutes_heads) return;  // the tensor rope_freqs
   if (type == "proportional" && model.arch() == Arch::gemma4) return;
-  if (type != "linear" && type != "yarn") {
-    model.settings.refuse(
-        fmt::format("config.json: {} has no rope_type {}", model.repository.architecture().name, printable(type)));
-    return;
-  }
+  if (type != "linear" && type != "yarn") return refuse_rope_scaling(model);
   const Real factor = model.settings.real_in(model.rope.full, {"factor"});
   if (!factor) model.settings.lacks("rope_scaling.factor");
+  if (factor.value_or(1) <= 0) model.settings.refuse(fmt::format("config.json: a rope_scaling.factor of {}", *factor));
   model.keys.text(model.key("rope.scaling.type"), type);
   model.f32("rope.scaling.factor", factor);
   if (type == "yarn") add_yarn(model);

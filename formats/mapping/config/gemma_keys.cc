@@ -74,6 +74,7 @@ uint32_t head_dim_of_full_layers(Settings& settings) {
 
 void add_gemma2_keys(const ModelSettings& model) {
   Settings& settings = model.settings;
+  refuse_rope_scaling(model);
   const uint32_t heads = settings.heads();
   const uint32_t head_dim = settings.head_dim();
   model.u32("context_length", settings.required({"max_position_embeddings"}));

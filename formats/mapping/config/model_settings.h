@@ -37,6 +37,9 @@ struct ModelSettings {
 /// The keys that most architectures have, in the converter's order, general.file_type last.
 void add_common_keys(const ModelSettings& model);
 
+/// Refuses rope_type for an architecture without any; "dynamic" changes nothing before the stated context.
+void refuse_rope_scaling(const ModelSettings& model);
+
 /// The keys that the architecture has besides, or instead.
 void add_keys_of_architecture(const ModelSettings& model);
 

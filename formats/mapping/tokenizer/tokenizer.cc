@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "formats/mapping/tokenizer/chat_template.h"
+#include "formats/mapping/tokenizer/merge_scores.h"
 #include "formats/mapping/tokenizer/pieces.h"
 #include "formats/mapping/tokenizer/post_processor.h"
 #include "formats/mapping/tokenizer/pre_tokenizer.h"
@@ -146,6 +147,7 @@ class TokenizerKeys {
     TRY_VOID(tokens.add_texts(keys_, written_));
     TRY_VOID(tokens.add_scores(keys_, written_));
     TRY_VOID(tokens.add_types(keys_, written_));
+    TRY_VOID(check_merges(json_->merges, tokens, budget_));
     TRY_VOID(add_merges());
     TRY_VOID(add_special(std::nullopt));
     keys_.flag(kAddSpacePrefix, false);
@@ -168,6 +170,7 @@ class TokenizerKeys {
     keys_.text(kPre, pre);
     TRY_VOID(tokens.add_texts(keys_, written_));
     TRY_VOID(tokens.add_types(keys_, written_));
+    TRY_VOID(check_merges(json_->merges, tokens, budget_));
     TRY_VOID(add_merges());
     TRY_VOID(add_special(std::nullopt));
     if (by_tokens.empty() && adds_bos_by_default(pre) && !keys_.has(kAddBos) && !class_adds_bos())

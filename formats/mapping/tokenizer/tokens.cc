@@ -7,7 +7,9 @@
 #include <bit>
 #include <string>
 
+#include "base/text.h"
 #include "base/values/little_endian.h"
+#include "formats/mapping/tokenizer/token_index.h"
 
 namespace weightfs::mapping {
 namespace {
@@ -42,7 +44,21 @@ Result<std::string_view> Tokens::keep(std::string_view text) {
   return texts_.add(text);
 }
 
+Result<void> Tokens::check_texts() const {
+  Charges charges(*budget_);
+  TRY_VOID(charges.charge(Cost::kept, bytes_of_token_index(count())));
+  const TokenIndex index(count(), [this](uint64_t id) { return text(id); });
+  for (uint64_t id = 0; id < count(); ++id) {
+    if (has(id) && text(id).empty()) continue;
+    const uint32_t last = has(id) ? index.find(text(id)) : index.find(text_of_unused(id));
+    if (last == kNoToken || last == id) continue;
+    return failure(Code::corrupt, fmt::format("tokens {} and {} are both {}", id, last, quoted(text(last))));
+  }
+  return {};
+}
+
 Result<void> Tokens::add_texts(Keys& keys, Charges& written) const {
+  TRY_VOID(check_texts());
   uint64_t size = 0;
   for (uint64_t id = 0; id < count(); ++id)
     size += sizeof(uint64_t) + (has(id) ? text(id).size() : text_of_unused(id).size());

@@ -41,7 +41,8 @@ class Tokens {
   /// A copy of a text that lives as long as the tokens. Fails as Budget::charge does.
   Result<std::string_view> keep(std::string_view text);
 
-  // tokens, scores and token_type. Each fails as Budget::charge does; the charges are left to `written`.
+  // tokens, scores and token_type. Each fails as Budget::charge does; the charges are left to `written`. The first
+  // fails with corrupt if two ids have one text: llama.cpp would end the process.
   Result<void> add_texts(Keys& keys, Charges& written) const;
   Result<void> add_scores(Keys& keys, Charges& written) const;
   Result<void> add_types(Keys& keys, Charges& written) const;
@@ -54,8 +55,10 @@ class Tokens {
     bool is_set = false;
   };
 
-  explicit Tokens(Budget& budget) : charges_(budget, Charges::Pass::together) {}
+  explicit Tokens(Budget& budget) : budget_(&budget), charges_(budget, Charges::Pass::together) {}
+  Result<void> check_texts() const;
 
+  Budget* budget_;
   Charges charges_;
   std::vector<Token> all_;
   StringArena texts_;
