@@ -91,7 +91,8 @@ class Maker {
       return failure(Code::unsupported, fmt::format("tensor {} has integers ({}), which mean nothing without a scale",
                                                     quoted(at(planned.tensors.front()).name), made.dtype->name));
     const Arithmetic arithmetic = arithmetic_of(planned.op, planned.name, repository_.architecture());
-    return with_numbers(std::move(made), arithmetic, type_of(made));
+    const GgufType type = type_of(made);  // before it is moved: compilers differ in the order of arguments
+    return with_numbers(std::move(made), arithmetic, type);
   }
 
  private:
