@@ -27,7 +27,7 @@ IGNORED = (
     (QWEN, {"layer_types": [FULL, "chunked_attention"]}, "layer_types has other layers than full_attention"),
     (QWEN, {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}, "use_sliding_window is true"),
 )
-# The same in a form that changes nothing.
+# Such fields with values that change nothing.
 HARMLESS = (
     (QWEN, {"layer_types": [FULL, FULL]}),
     (QWEN, {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 2}),

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "base/values/little_endian.h"
-#include "formats/mapping/tokenizer/token_index.h"
+#include "formats/mapping/token_index.h"
 
 namespace weightfs::mapping {
 namespace {
