@@ -63,8 +63,8 @@ def tokenizer(change):
     return lambda found: {**found, **change(found)}
 
 
-def model_of(**changed):
-    return tokenizer(lambda found: {"model": {**found["model"], **changed}})
+def model_of(change):
+    return tokenizer(lambda found: {"model": {**found["model"], **change()}})
 
 
 def experts():
@@ -100,19 +100,19 @@ ATTACKS = [
         with_names(LLAMA, lambda: ["language_model." * 100_000 + "model.norm.weight"]), EITHER),
     row("same-names", "Two names that are one without their prefix.",
         with_names(LLAMA, lambda: ["language_model.model.norm.weight", "model.norm.weight"])),
-    row("deep-tokenizer", "tokenizer.json is nested ten million times.", repository(LLAMA, tokenizer_json=b"[" * 10_000_000)),
+    row("deep-tokenizer", "tokenizer.json is nested ten million times.", repository(LLAMA, tokenizer_json=lambda _: b"[" * 10_000_000)),
     row("deep-normalizer", "A normalizer that is nested a million times.",
-        repository(LLAMA, tokenizer_json=b'{"normalizer":' + b'{"a":' * 1_000_000)),
+        repository(LLAMA, tokenizer_json=lambda _: b'{"normalizer":' + b'{"a":' * 1_000_000)),
     row("values-of-normalizer", "A pre-tokenizer of four million values.",
-        repository(LLAMA, tokenizer_json=b'{"pre_tokenizer":[' + b"0," * 4_000_000 + b'0]}')),
-    row("long-tokenizer", "tokenizer.json is larger than the maximum.", repository(LLAMA, tokenizer_json=b" " * (65 << 20))),
+        repository(LLAMA, tokenizer_json=lambda _: b'{"pre_tokenizer":[' + b"0," * 4_000_000 + b'0]}')),
+    row("long-tokenizer", "tokenizer.json is larger than the maximum.", repository(LLAMA, tokenizer_json=lambda _: b" " * (65 << 20))),
     row("entries", "A vocabulary of more tokens than the maximum.",
-        repository(QWEN, tokenizer_json=model_of(vocab={str(i): i for i in range(2_000_001)}))),
+        repository(QWEN, tokenizer_json=model_of(lambda: {"vocab": {str(i): i for i in range(2_000_001)}}))),
     row("one-text", "All tokens have one text.", repository(QWEN, tokenizer_json=lambda found: (
         b'{"model":{"type":"BPE","vocab":{' + b",".join(b'"a":%d' % i for i in range(500_000)) + b'},"merges":["a a"]}}'))),
-    row("merges", "Two million merges that make no token.", repository(QWEN, tokenizer_json=model_of(merges=["a b"] * 2_000_000))),
+    row("merges", "Two million merges that make no token.", repository(QWEN, tokenizer_json=model_of(lambda: {"merges": ["a b"] * 2_000_000}))),
     row("long-merges", "Merges of long texts of spaces.",
-        repository(QWEN, tokenizer_json=model_of(merges=[[" " * 30_000, " " * 30_000]] * 500))),
+        repository(QWEN, tokenizer_json=model_of(lambda: {"merges": [[" " * 30_000, " " * 30_000]] * 500}))),
     row("added", "A million added tokens with one text.", repository(QWEN, tokenizer_json=tokenizer(
         lambda _: {"added_tokens": [{"id": i, "content": "a", "special": True} for i in range(1_000_000)]}))),
     row("added-in-config", "Many added tokens in tokenizer_config.json.", repository(
