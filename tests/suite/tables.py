@@ -66,7 +66,7 @@ NOT_SANITIZED = {
     "test_systemd": UNITS, "test_freshness": TRACED, "test_nothing_runs": TRACED, "test_pickles": TRACED,
     "test_dequantised": IN_UNIT_TESTS, "test_objects": IN_UNIT_TESTS, "test_read_ahead": IN_UNIT_TESTS,
     "test_views": IN_UNIT_TESTS, "test_views_gguf": IN_UNIT_TESTS, "test_hub_llama": IN_UNIT_TESTS,
-    "test_hub_gguf": IN_UNIT_TESTS, "test_hub_gguf_remote": DOWNLOADS,
+    "test_hub_gguf": IN_UNIT_TESTS, "test_hub_gguf_remote": DOWNLOADS, "test_hub_hostile": IN_UNIT_TESTS,
     "test_packed_weights": IN_UNIT_TESTS, "test_formats": CORPORA,
     "test_archives": DECODING, "test_images": DECODING, "test_names": PRINTED, "test_numbers": PRINTED,
     "test_plot_sizes": PRINTED, "test_printable": PRINTED,
