@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "formats/mapping/config/settings.h"
 #include "formats/mapping/names.h"
 
 namespace weightfs::mapping {
@@ -107,9 +108,11 @@ Result<void> check_sizes(Repository& repository, const TensorList& tensors) {
   const summary::Fields config = repository.config();
   const uint64_t hidden = config.number({"hidden_size", "n_embd", "dim"}).value_or(0);
   const uint64_t inner = config.number({"intermediate_size"}).value_or(0);
-  const uint64_t heads = config.number({"num_attention_heads"}).value_or(0);
-  const uint64_t keys = config.number({"num_key_value_heads"}).value_or(heads);
-  const uint64_t head = config.number({"head_dim"}).value_or(heads == 0 ? 0 : hidden / heads);
+  // With the defaults of the class, as the keys have them: Gemma 3 of 12B states its heads, and not their size.
+  Settings settings(repository);
+  const uint64_t heads = settings.integer({"num_attention_heads"}).value_or(0);
+  const uint64_t keys = settings.heads_of_keys().value_or(static_cast<uint32_t>(heads));
+  const uint64_t head = settings.stated_head_dim().value_or(heads == 0 ? 0 : static_cast<uint32_t>(hidden / heads));
   const bool has_plain_heads =
       !is_one_of(repository, of({Arch::gemma4, Arch::deepseek2, Arch::qwen35, Arch::qwen35moe, Arch::bert}));
   const auto of_heads = [&](uint64_t count) {
@@ -135,8 +138,7 @@ Result<void> check_sizes(Repository& repository, const TensorList& tensors) {
 
 // llama.cpp refuses a file with tensors behind the last layer.
 Result<void> check_layers(Repository& repository, const TensorList& tensors) {
-  const summary::Fields config = repository.config();
-  const uint64_t layers = config.number({"n_layers", "num_hidden_layers", "n_layer", "num_layers"}).value_or(0);
+  const uint64_t layers = Settings(repository).layers();
   const uint64_t further = is_one_of(repository, of({Arch::qwen35, Arch::qwen35moe})) ? summary::kMaxLayers : 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string_view name = tensors.name(i);

@@ -19,6 +19,7 @@ Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPt
     repository = TRY(with_computed(repository, computed.weights, Pieces::left_out));
   }
   const auto made = mapping::with_gguf_names(repository);
+  if (!made && made.error().code != Code::unsupported) return failure(made.error());
   if (!made || made->architecture != text_in(gguf->metadata, "general.architecture"))
     return std::optional<MappedNames>();
   if (made->unplaced == made->model->tensors.size()) return std::optional<MappedNames>();

@@ -22,7 +22,7 @@ void check_reason(const Error& error) {
   if (!is_one_line(error.message)) complain("an error that is not one line: " + quoted(error.message));
 }
 
-// What was written is read as the metadata of a GGUF.
+// Reads the keys back, as the metadata of a GGUF.
 void check_keys(const mapping::Keys& keys) {
   std::string gguf("GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16);
   for (size_t i = 0; i < sizeof(uint64_t); ++i) gguf += static_cast<char>(keys.count() >> (8 * i) & 0xFF);

@@ -83,6 +83,18 @@ class AsGguf(HubTestCase):
                          "header_sha256": sha256(content[:entry["data_offset"]])}
                 self.assertEqual(found, {member: entry[member] for member in found})
 
+    def test_heads_without_their_size_have_that_of_the_class(self):
+        """Gemma 3 of 12B states the numbers of its heads, and not their size of 256."""
+        folder = self.repository("gemma-3-tiny-defaults")
+        before = self.bytes_of("export", "--to", "gguf", folder, "-")
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+        config.get("text_config", config).update(num_attention_heads=8, num_key_value_heads=4)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        self.assertEqual(self.bytes_of("export", "--to", "gguf", folder, "-"), before)
+
     def test_views_are_the_exports(self):
         folder = self.repository("Tiny-Llama3-200K-Instruct")
         for dtype, view in VIEWS.items():

@@ -99,7 +99,7 @@ class GgufOfHub(HubTestCase):
         shutil.rmtree(self.cache())
 
     def mounted(self):
-        """The path of the view in a new mount. What was requested before is not counted any more."""
+        """The path of the view in a new mount. The count of requests begins anew."""
         view = os.path.join(self.mount(SOURCE), "views", "model.gguf")
         os.stat(view)
         self.hub.forget()
