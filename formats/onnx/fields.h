@@ -53,6 +53,7 @@ inline constexpr uint32_t kInitializer = bytes(5);
 inline constexpr uint32_t kDocString = bytes(10);
 inline constexpr uint32_t kInput = bytes(11);
 inline constexpr uint32_t kOutput = bytes(12);
+inline constexpr uint32_t kValueInfo = bytes(13);  ///< values between nodes
 inline constexpr uint32_t kQuantizationAnnotation = bytes(14);
 inline constexpr uint32_t kSparseInitializer = bytes(15);
 }  // namespace graph

@@ -34,6 +34,7 @@ class Writer {
     TRY_VOID(text_attribute("name", graph, graph::kName));
     TRY_VOID(values("inputs", graph, graph::kInput, indent));
     TRY_VOID(values("outputs", graph, graph::kOutput, indent));
+    if (TRY(has_field(graph, graph::kValueInfo))) TRY_VOID(values("values", graph, graph::kValueInfo, indent));
     TRY_VOID(annotations(graph, indent));
     TRY_VOID(nodes(graph, graph::kNode, indent));
     return out_.end("}");

@@ -1,5 +1,8 @@
 // A graph in the form that every format is read into: nodes, the values between them, and the edges that follow from them.
 
+import { foldedNodes } from "./constants.js";
+import { neighbours } from "./order.js";
+
 // How many operators all graphs of a model may have together: more would fill the memory of the browser.
 export const kMostOperators = 250000;
 
@@ -21,12 +24,13 @@ function shapeOf(shape) {
 export class GraphBuilder {
   nodes = [];
   values = [];
-  constants = 0; // operators that are constants, shown as inputs of others
+  constants = 0; // operators that are constants and were left out
   #keys = new Map();
 
-  // `isTyped`: whether the values between operators have types.
-  constructor({ isTyped }) {
+  // `isTyped`: whether the values between operators have types. `folds`: whether operators without data are shown as constants.
+  constructor({ isTyped, folds = true }) {
     this.isTyped = isTyped;
+    this.folds = folds;
   }
 
   // The index of the value with this key; `describe` is called for a new one.
@@ -76,7 +80,8 @@ export class GraphBuilder {
     });
   }
 
-  // The graph with its edges: edge i leads from node from[i] to node to[i]. An operator that reads its own output has none.
+  // The graph with its edges: edge i leads from node from[i] to node to[i]. An operator that reads its own output has none. `readers`
+  // are those of each node, and `isFolded` the operators that are shown as constants of their readers.
   finish(title) {
     const from = [];
     const to = [];
@@ -88,12 +93,17 @@ export class GraphBuilder {
         to.push(index);
       }
     });
+    const readers = neighbours(this.nodes.length, from, to);
+    const ends = { nodes: this.nodes, values: this.values, from, to };
+    const isFolded = this.folds ? foldedNodes(ends, readers) : new Uint8Array(this.nodes.length);
     return {
       title,
       nodes: this.nodes,
       values: this.values,
-      constants: this.constants,
+      constants: this.constants + isFolded.reduce((sum, each) => sum + each, 0),
       isTyped: this.isTyped,
+      isFolded,
+      readers,
       from: Int32Array.from(from),
       to: Int32Array.from(to),
     };

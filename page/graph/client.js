@@ -1,6 +1,6 @@
 // The graph of a model on the page's side: it loads graph.json, and asks the worker.
 
-import { fileHref, getText, isAborted, readFile } from "../api.js";
+import { fileHref, getJson, getText, isAborted, readFile } from "../api.js";
 
 const kMostBytes = 64 * 1024 * 1024; // of graph.json
 const kMostMetadata = 1024 * 1024;
@@ -16,6 +16,25 @@ async function inputNamesOf(model, signal) {
     if (isAborted(error)) throw error;
     return null; // metadata.json is longer than kMostMetadata, or without inputs
   }
+}
+
+const kTensorsAtOnce = 1000;
+const kMostTensors = 10_000;
+
+// The types and shapes of tensors by name, [name, dtype, shape], for graphs that have only their names; at most kMostTensors.
+async function tensorsOf(model, signal) {
+  const all = [];
+  if (!/onnx|tensorflow/i.test(model.format)) return all;
+  try {
+    for (let offset = 0, total = 1; offset < Math.min(total, kMostTensors); offset += kTensorsAtOnce) {
+      const page = await getJson("tensors", { model: model.path, v: model.v, offset, limit: kTensorsAtOnce }, signal);
+      total = page.total;
+      all.push(...page.tensors.map(({ name, dtype, shape }) => [name, dtype, shape]));
+    }
+  } catch (error) {
+    if (isAborted(error)) throw error; // without shapes the graph is drawn as well
+  }
+  return all;
 }
 
 // A worker with the graphs of one model. close() ends it, and with it all requests.
@@ -51,16 +70,17 @@ export class GraphClient {
 
   // The graphs of a model: [{title, operators}].
   async load(model, signal) {
-    const [file, inputNames] = await Promise.all([
+    const [file, inputNames, tensors] = await Promise.all([
       readFile(fileHref(model.path, "graph.json"), { signal, from: 0, to: kMostBytes }),
       inputNamesOf(model, signal),
+      tensorsOf(model, signal),
     ]);
     if (file.total > kMostBytes) {
       throw new Error("The graph is too large to be drawn: graph.json has more than 64 MiB. The file lists all nodes.");
     }
     const bytes =
       file.bytes.byteOffset === 0 && file.bytes.byteLength === file.bytes.buffer.byteLength ? file.bytes : file.bytes.slice();
-    return this.#ask("read", { bytes, inputNames }, [bytes.buffer]);
+    return this.#ask("read", { bytes, inputNames, tensors }, [bytes.buffer]);
   }
 
   // The layout of a group, or of the group of a node: see kRequests of the worker.

@@ -6,24 +6,24 @@ import { kindOf } from "./kinds.js";
 import { usePan } from "./pan.js";
 
 const kTitleSize = 29; // characters in a box
-const kSubtitleSize = 34;
+const kLineSize = 34;
 
 export function countText(element) {
   return element.count > 1 ? `× ${formatCount(element.count)}` : "";
 }
 
-// What is below the title of a box.
-export function subtitleOf(element) {
-  if (element.kind !== "group") return element.subtitle;
+// What is below the title of a box, line by line.
+export function linesOf(element) {
+  if (element.kind !== "group") return element.lines;
   const operators = `${formatCount(element.operators)} ${element.operators === 1 ? "operator" : "operators"}`;
-  return element.count > 1 ? `${operators} each${element.inSeries ? ", in series" : ""}` : operators;
+  return [element.count > 1 ? `${operators} each${element.inSeries ? ", in series" : ""}` : operators];
 }
 
 const kKindNames = { group: "group", operator: "operator", input: "input", output: "output", outside: "outside this group" };
 
 // The name of a box for a screen reader, and its tooltip: names in full, as far as the worker sends them, and what it is.
 function nameOf(element) {
-  const parts = [`${element.title} ${countText(element)}`, element.name, subtitleOf(element), kKindNames[element.kind]];
+  const parts = [`${element.title} ${countText(element)}`, element.name, ...linesOf(element), kKindNames[element.kind]];
   return [...new Set(parts.map((part) => shorten(part.trim(), 1000)))].filter(Boolean).join(", ");
 }
 
@@ -48,7 +48,6 @@ function pathOf({ points, isFar }) {
 function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
   const { x, y, width, height, kind } = element;
   const title = `${shorten(element.title, kTitleSize)} ${countText(element)}`.trim();
-  const subtitle = shorten(subtitleOf(element), kSubtitleSize);
   return html`<g
     class=${`box box-${kind} ${isChosen ? "chosen" : ""}`}
     role="button"
@@ -64,9 +63,14 @@ function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
     <rect class="body" width=${width} height=${height} rx=${kind === "input" || kind === "output" ? height / 2 : 4} />
     ${kind === "operator" && html`<rect class=${`stripe kind-${kindOf(element.title)}`} width="5" height=${height} rx="2" />`}
     <svg width=${width} height=${height}>
-      <text class="title" x=${width / 2} y=${subtitle ? 19 : 27}>${title}</text>
-      ${subtitle && html`<text class="subtitle" x=${width / 2} y="35">${subtitle}</text>`}
+      <text class="title" x=${width / 2} y="19">${title}</text>
+      ${linesOf(element).map(
+        (line, place) => html`<text key=${place} class="line" x=${width / 2} y=${35 + 16 * place}>${shorten(line, kLineSize)}</text>`,
+      )}
     </svg>
+    ${element.ports.map(
+      (port, place) => html`<circle key=${place} class="port" cx=${12 + 10 * place} cy="0" r="3.5"><title>${shorten(port, 200)}</title></circle>`,
+    )}
   </g>`;
 }
 
@@ -86,7 +90,7 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
   const stage = useRef(null);
   const hadFocus = useRef(false);
   const elements = useMemo(() => [...layout.elements].sort((one, other) => one.y - other.y || one.x - other.x), [layout]);
-  const drawing = useMemo(() => ({ ...layout, startX: elements[0]?.x ?? 0 }), [layout]);
+  const drawing = useMemo(() => ({ ...layout, start: elements.find(({ kind }) => kind !== "outside") ?? elements[0] }), [layout]);
   const pan = usePan(svg, stage, drawing);
   const [current, setCurrent] = useState(null); // the key of the box that Tab reaches
   const chosenElement = elements.find(({ node, kind }) => node !== undefined && node === chosen && kind !== "outside");
@@ -147,6 +151,10 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
         ${layout.edges.map(
           (edge, index) =>
             html`<path key=${index} class=${edge.isFar ? "edge far" : "edge"} d=${pathOf(edge)} marker-end="url(#arrow)" />`,
+        )}
+        ${layout.edges.map(
+          ({ text, points: [[x, y]] }, index) =>
+            text && html`<text key=${`t${index}`} class="edge-text" x=${x + 6} y=${y + 15}>${shorten(text, 24)}</text>`,
         )}
       </g>
       ${elements.map(

@@ -1,10 +1,15 @@
 // The elements of an opened group and the edges between them: its operators, its groups (equal ones once), and what is outside.
 
+import { constantsOf, linesOf, valueText } from "./describe.js";
 import { commonLabel } from "./names.js";
 import { classesOf } from "./identical.js";
 
 const kMostOutside = 24; // elements on each side
 const kMostCharacters = 1000; // of a name that is sent to the page
+
+const kMostPorts = 8; // constants that are drawn at a box
+const kMostLines = 3; // below the title
+const kLongTitle = 28; // characters
 
 const shortened = (text) => (text.length > kMostCharacters ? `${text.slice(0, kMostCharacters)}…` : text);
 
@@ -14,19 +19,33 @@ function describedEnd(graph, { op, inputs, outputs }) {
   return [op, dtype, shape?.join("×") ?? ""].filter(Boolean).join(" ");
 }
 
+// An operator's name; a long one without its namespace, and without the word for a kernel that gets its output.
+const titleOf = (op) => (op.length > kLongTitle ? op.replace(/^.*::/s, "").replace(/\.out$/, "") : op);
+
 // `prefix` is what the names of all operators of the group have in common.
 function elementOfNode(graph, index, prefix = "") {
   const node = graph.nodes[index];
   const isOperator = node.kind === "operator";
+  const lines = isOperator ? linesOf(graph, node, node.name.slice(prefix.length)) : [describedEnd(graph, node)];
   return {
     key: `n${index}`,
     kind: node.kind,
-    title: shortened(isOperator ? node.op : node.name || node.op),
-    subtitle: shortened(isOperator ? node.name.slice(prefix.length) : describedEnd(graph, node)),
+    title: shortened(isOperator ? titleOf(node.op) : node.name || node.op),
+    lines: lines.slice(0, kMostLines).map(shortened),
+    ports: isOperator ? portsOf(graph, node) : [],
     name: shortened(node.name),
     node: index,
     count: 1,
   };
+}
+
+// The constants that an operator reads, each as a text: "W weight float32 64×3×7×7".
+function portsOf(graph, node) {
+  const constants = constantsOf(graph, node);
+  const texts = constants
+    .slice(0, kMostPorts)
+    .map(({ value, label }) => shortened([label, value.name, value.dtype, valueText(value)].filter(Boolean).join(" ")));
+  return constants.length > kMostPorts ? [...texts, `${constants.length - kMostPorts} more`] : texts;
 }
 
 // The beginning that the names of the operators among `items` share, up to a separator.
@@ -52,7 +71,8 @@ function elementOfClass(tree, groups) {
     key: `g${group}`,
     kind: "group",
     title: shortened(commonLabel(groups.map((each) => tree.labels[each]))),
-    subtitle: "",
+    lines: [],
+    ports: [],
     name: "",
     group,
     count: groups.length,
@@ -87,13 +107,14 @@ class Outside {
 
   #element(item, side) {
     const { graph, labels, parents } = this.tree;
-    const inner = item < 0 ? { title: shortened(labels[~item]), subtitle: "", name: "" } : elementOfNode(graph, item);
+    const inner = item < 0 ? { title: shortened(labels[~item]), lines: [], name: "" } : elementOfNode(graph, item);
     return (
       this.elements.push({
         key: `${side}${item}`,
         kind: "outside",
         title: inner.title,
-        subtitle: `${side} ${inner.subtitle || "outside"}`,
+        lines: [`${side} ${item >= 0 && graph.nodes[item].kind !== "operator" ? inner.lines[0] : inner.name || "outside"}`],
+        ports: [],
         name: inner.name,
         node: item < 0 ? undefined : item,
         group: item < 0 ? parents[~item] : this.tree.groupOf[item],
@@ -109,7 +130,8 @@ class Outside {
         key: `${side}rest`,
         kind: "outside",
         title: "others",
-        subtitle: `${side} outside`,
+        lines: [`${side} outside`],
+        ports: [],
         name: "",
         count: 1,
       }) - 1;
@@ -117,7 +139,8 @@ class Outside {
   }
 }
 
-// {elements, edges}: an edge is {from, to, count} with indices of elements; edges inside an element are left out.
+// {elements, edges}: an edge is {from, to, count, text} with indices of elements, and the shape of its value at the first edge that
+// has it; edges inside an element are left out.
 export function elementsOf(tree, group) {
   const { graph } = tree;
   const elements = [];
@@ -143,6 +166,7 @@ function edgesOf({ graph, groupOf }, { elements, place, outside, isWhole }) {
   const found = new Map();
   for (let edge = 0; edge < graph.from.length; ++edge) {
     const [source, target] = [graph.from[edge], graph.to[edge]];
+    if (graph.isFolded[source] || graph.isFolded[target]) continue;
     let [from, to] = [place[source], place[target]];
     if (from < 0 && to < 0) continue;
     if (!isWhole && from < 0) from = outside.of(source, "from");
@@ -153,7 +177,22 @@ function edgesOf({ graph, groupOf }, { elements, place, outside, isWhole }) {
     }
     const key = from * 4096 + to;
     if (found.has(key)) found.get(key).count += 1;
-    else found.set(key, { from, to, count: 1 });
+    else found.set(key, { from, to, count: 1, source, target });
   }
-  return [...found.values()];
+  return withTexts(graph, [...found.values()]);
+}
+
+// The value that leads from a node to another.
+const valueBetween = (graph, source, target) =>
+  graph.nodes[target].inputs.find((input) => input >= 0 && graph.values[input].producer === source) ?? -1;
+
+// The edges with texts: several edges of one value have its shape once, and an edge for several values has none.
+function withTexts(graph, edges) {
+  const told = new Set();
+  return edges.map(({ source, target, ...edge }) => {
+    const value = edge.count === 1 ? valueBetween(graph, source, target) : -1;
+    if (value < 0 || told.has(value)) return { ...edge, text: "" };
+    told.add(value);
+    return { ...edge, text: shortened(valueText(graph.values[value])) };
+  });
 }

@@ -82,7 +82,7 @@ function argumentsOf(instruction, memory) {
 }
 
 export function buildExecutorch({ title, source }) {
-  const builder = new GraphBuilder({ isTyped: true });
+  const builder = new GraphBuilder({ isTyped: true, folds: false });
   const memory = new Memory(builder, listOf(source.values));
   for (const id of listOf(source.inputs)) {
     const value = memory.write(id);

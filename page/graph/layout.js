@@ -4,7 +4,7 @@ import { clean } from "../format.js";
 import { Graph, layout } from "../vendor/dagre.js";
 import { neighbours } from "./order.js";
 
-const kGap = 36; // between the elements of a chain, and between rows
+const kGap = 36; // between the elements of a chain, and between rows; a shape stands in it
 const kBeside = 24; // between neighbours in a row
 const kMostSpan = 120; // rows that all edges together pass by; longer edges are drawn straight
 const kMostEdges = 900; // that dagre gets
@@ -12,7 +12,10 @@ const kMostEdges = 900; // that dagre gets
 const kLeastWidth = 88;
 const kMostWidth = 250;
 const kTitle = 8; // pixels for a letter
-const kSubtitle = 6.8;
+const kLine = 6.8;
+const kTitleHeight = 28;
+const kLineHeight = 16;
+const kGroupLine = "0,000 operators"; // as wide as what a group says of itself
 
 // Wide letters, such as Chinese, count twice.
 function widthOf(text, letter) {
@@ -23,8 +26,10 @@ function widthOf(text, letter) {
 
 function sized(element) {
   const title = widthOf(element.title, kTitle) + (element.count > 1 ? 48 : 0);
-  const width = Math.max(title, widthOf(element.subtitle, kSubtitle), kLeastWidth);
-  return { ...element, width: Math.round(Math.min(width, kMostWidth)), height: 44 };
+  const lines = element.kind === "group" ? [kGroupLine] : element.lines;
+  const width = Math.max(title, kLeastWidth, ...lines.map((line) => widthOf(line, kLine)));
+  const height = kTitleHeight + kLineHeight * lines.length;
+  return { ...element, width: Math.round(Math.min(width, kMostWidth)), height };
 }
 
 // For each element the next one of its chain, and the one before; -1 without one.

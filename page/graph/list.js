@@ -2,7 +2,7 @@
 
 import { html } from "../lib.js";
 import { shorten } from "../format.js";
-import { countText, subtitleOf } from "./drawing.js";
+import { countText, linesOf } from "./drawing.js";
 
 // For each element the titles of those that an edge leads to or from.
 function neighboursOf({ elements, edges }, side, other) {
@@ -43,7 +43,7 @@ export function List({ layout, onActivate }) {
                     ${shorten(element.title, 40)} ${countText(element)}
                   </button>
                 </td>
-                <td class="name">${shorten(subtitleOf(element), 60)}</td>
+                <td class="name">${shorten(linesOf(element).join(", "), 80)}</td>
                 <td><${Names} elements=${layout.elements} indices=${from[index]} /></td>
                 <td><${Names} elements=${layout.elements} indices=${to[index]} /></td>
               </tr>`,

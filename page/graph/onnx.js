@@ -1,4 +1,5 @@
-// Reads the graph.json of ONNX: {"graph": {…}, "functions": [{…}]}, where a subgraph is the value of an attribute.
+// Reads the graph.json of ONNX: {"graph": {…}, "functions": [{…}]}, where a subgraph is the value of an attribute. `values` of a graph
+// are those between nodes whose types and shapes were stored.
 
 import { GraphBuilder, isObject, listOf, textOf } from "./builder.js";
 
@@ -76,11 +77,12 @@ export function buildOnnx(graph, inputNames) {
   const builder = new GraphBuilder({ isTyped: false });
   const { source } = graph;
   const outputs = new Map(listOf(source.outputs).map((value) => [textOf(described(value).name), described(value)]));
+  const typed = new Map(listOf(source.values).map((value) => [textOf(described(value).name), described(value)]));
   const nodes = listOf(source.nodes).filter(isObject);
   const computed = new Set(nodes.filter((node) => isDrawn(node, outputs)).flatMap((node) => listOf(node.outputs)));
   // A name without a node is a tensor of the model.
   const valueOf = (name, fields) =>
-    builder.value(name, () => ({ isConstant: !computed.has(name), ...outputs.get(name), ...fields, name }));
+    builder.value(name, () => ({ isConstant: !computed.has(name), ...typed.get(name), ...outputs.get(name), ...fields, name }));
   addInputs(builder, graph, valueOf, graph.outer === null ? inputNames : null);
   const inputOf = (name) => {
     if (name === "") return -1; // an optional input that is left out

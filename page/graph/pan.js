@@ -4,24 +4,24 @@ import { useEffect, useLayoutEffect, useRef } from "../lib.js";
 
 const kLeastScale = 0.02;
 const kMostScale = 4;
-const kReadable = 0.85; // the smallest scale at which a drawing is shown first
+const kReadable = 0.5; // the smallest scale at which a drawing is shown first
 const kMargin = 24;
 const kClickSize = 4; // a pointer that moves less has clicked
 const kStep = 80;
 
 const within = (value, least, most) => Math.min(most, Math.max(least, value));
 
-// The scale and position of a drawing in a window of `width` × `height`: whole, or if that is too small to read, its beginning.
+// The scale and position of a drawing in a window of `width` × `height`: whole, or its width from the top. If that is too small to
+// read, the element `start` is in the middle of the first row.
 function fitted(drawing, { width, height }, isWhole) {
-  const whole = Math.min(
-    (width - 2 * kMargin) / Math.max(1, drawing.width),
-    (height - 2 * kMargin) / Math.max(1, drawing.height),
-    1,
-  );
-  const scale = within(isWhole ? whole : Math.max(whole, kReadable), kLeastScale, kMostScale);
-  const center = isWhole || drawing.width * scale < width ? drawing.width / 2 : drawing.startX;
+  const wide = Math.min((width - 2 * kMargin) / Math.max(1, drawing.width), 1);
+  const whole = Math.min(wide, (height - 2 * kMargin) / Math.max(1, drawing.height));
+  const scale = within(isWhole ? whole : Math.max(wide, kReadable), kLeastScale, kMostScale);
+  const isCut = drawing.width * scale > width && !isWhole;
   const isHigh = drawing.height * scale > height - 2 * kMargin;
-  return { scale, x: width / 2 - center * scale, y: isHigh ? kMargin : (height - drawing.height * scale) / 2 };
+  const center = isCut ? drawing.start.x : drawing.width / 2;
+  const top = isCut && drawing.start.y * scale > height / 2 ? height / 2 - drawing.start.y * scale : kMargin;
+  return { scale, x: width / 2 - center * scale, y: isHigh ? top : (height - drawing.height * scale) / 2 };
 }
 
 // The distance of two pointers and their middle.

@@ -34,10 +34,11 @@ export class GroupTree {
   }
 
   #byNames() {
-    const { nodes } = this.graph;
+    const { nodes, isFolded } = this.graph;
     const children = [new Map()]; // of each group: label → group
-    const isGrouped = nodes.filter((node) => node.kind === "operator").length >= kLeastGrouped;
+    const isGrouped = nodes.filter((node, index) => node.kind === "operator" && !isFolded[index]).length >= kLeastGrouped;
     for (const index of this.order) {
+      if (isFolded[index]) continue;
       const node = nodes[index];
       let group = 0;
       for (const label of isGrouped && node.kind === "operator" ? groupsOfName(node.name) : []) {
@@ -167,6 +168,16 @@ export class GroupTree {
         this.groupOf[item] = group;
         this.sorted[size++] = item;
       }
+    }
+    this.#indexFolded();
+  }
+
+  // A node that is not drawn belongs to the group of its first reader, which follows it in the order.
+  #indexFolded() {
+    const { isFolded, readers } = this.graph;
+    for (let at = this.order.length - 1; at >= 0; --at) {
+      const node = this.order[at];
+      if (isFolded[node]) this.groupOf[node] = this.groupOf[readers.list[readers.start[node]]];
     }
   }
 

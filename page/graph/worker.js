@@ -5,12 +5,12 @@ import { elementsOf } from "./elements.js";
 import { classesOf } from "./identical.js";
 import { layOut } from "./layout.js";
 import { modelExplorerFile } from "./model_explorer.js";
-import { neighbours } from "./order.js";
 import { readGraphs } from "./read.js";
 import { findNodes } from "./search.js";
 import { GroupTree } from "./tree.js";
 
 let graphs = [];
+let shapeOf = new Map(); // the name of a tensor → {dtype, shape}
 let graphIndexOf = new Map(); // of graphs that are attributes
 let shown = null; // the graph that was asked for last: {index, graph, tree, readers}
 
@@ -19,7 +19,9 @@ function viewOf(index) {
   if (!graphs[index]) throw new Error(`The model has no graph ${index + 1}.`);
   shown = null; // so that two graphs are not in memory at the same time
   const graph = graphs[index].build();
-  shown = { index, graph, tree: new GroupTree(graph), readers: neighbours(graph.nodes.length, graph.from, graph.to) };
+  for (const value of graph.values)
+    if (value.isConstant && value.shape === null) Object.assign(value, shapeOf.get(value.name));
+  shown = { index, graph, tree: new GroupTree(graph), readers: graph.readers };
   return shown;
 }
 
@@ -32,7 +34,8 @@ function parsed(bytes) {
 }
 
 const kRequests = {
-  read({ bytes, inputNames }) {
+  read({ bytes, inputNames, tensors }) {
+    shapeOf = new Map(tensors.map(([name, dtype, shape]) => [name, { dtype, shape }]));
     graphs = readGraphs(parsed(bytes), inputNames && new Set(inputNames));
     graphIndexOf = new Map(graphs.map(({ source }, index) => [source, index]));
     return graphs.map(({ title, operators }) => ({ title: title.slice(0, 200), operators }));
@@ -50,7 +53,7 @@ const kRequests = {
       group,
       path: tree.pathOf(group).map((each) => ({ group: each, label: tree.labels[each].slice(0, 1000) })),
       siblings: group === 0 ? [] : siblingsOf(tree, parent, group),
-      operators: graph.nodes.filter((each) => each.kind === "operator").length,
+      operators: graph.nodes.filter((each, at) => each.kind === "operator" && !graph.isFolded[at]).length,
       constants: graph.constants,
       ...layOut(elementsOf(tree, group)),
     };

@@ -10,10 +10,10 @@ from page_testing import PageTestCase
 import demo
 from protobuf import data, number, onnx_graph, onnx_model, onnx_node, onnx_tensor, onnx_value
 
-FLOAT = 1
+FLOAT, INT64 = 1, 7
 MOST_SHOWN = 350  # boxes: 300, and those of what is outside a group
 MOST_HEAP = 64 << 20
-BOXES = "[...document.querySelectorAll('.box title')].map((each) => each.textContent)"
+BOXES = "[...document.querySelectorAll('.box > title')].map((each) => each.textContent)"
 PATH = "[...document.querySelectorAll('.group-path li')].map((each) => each.textContent.trim())"
 TRANSFORM = "document.querySelector('.drawing > g').getAttribute('transform')"
 IS_UNHARMED = "window.hacked === undefined && ({}).hacked === undefined && !document.querySelector('main img, main script')"
@@ -67,6 +67,22 @@ def branches(path):
     write(path, [onnx_node("Not", ("x",), ("c",), name="not"), onnx_node("If", ("c",), ("y",), *graphs, name="choice")], "y")
 
 
+def ints(name, *values):
+    return data(1, name) + b"".join(number(8, value) for value in values) + number(20, 7)
+
+
+def network(path):
+    """A Conv with a stored weight and a computed bias, a node whose name says nothing, and types of the values between."""
+    nodes = [onnx_node("ConstantOfShape", ("size",), ("bias",), name="n0"),
+             onnx_node("Conv", ("x", "w", "bias"), ("h",), ints("kernel_shape", 3, 3), ints("strides", 2, 2), name="n1"),
+             onnx_node("Relu", ("h",), ("y",), name="/head/act")]
+    size = onnx_tensor("size", INT64, (1,), data(9, numbers("q", 1)))
+    tensors = [onnx_tensor("w", FLOAT, (8, 3, 3, 3), data(9, numbers("f", 216))), size]
+    graph = onnx_graph(tensors, nodes, [onnx_value("x", FLOAT, (1, 3, 32, 32))], [onnx_value("y", FLOAT, (1, 8, 15, 15))])
+    with open(path, "wb") as file:
+        file.write(onnx_model(graph + data(13, onnx_value("h", FLOAT, (1, 8, 15, 15)))))
+
+
 IMAGE = "<img src=x onerror=window.hacked=1>"
 NAMES = [IMAGE, "javascript:window.hacked=1", "safe\u202egnp.exe", "x" * 65_000, "a/" * 30_000 + "w", "__proto__", "constructor",
          "", IMAGE, "../..", "\x1b[2J", "?view=files#x", "${window.hacked=1}"]
@@ -102,6 +118,7 @@ class GraphView(PageTestCase):
         write(path("wide.onnx"), [*(onnx_node("Relu", ("x",), (f"w{at}",), name=f"w{at}") for at in range(2000)),
                                   onnx_node("Concat", [f"w{at}" for at in range(2000)], ("y",))], "y")
         branches(path("branches.onnx"))
+        network(path("network.onnx"))
         hostile(path("hostile.onnx"))
         demo.write_perceptron(path("perceptron.rten"))
         return owner.path("models")
@@ -130,6 +147,35 @@ class GraphView(PageTestCase):
         self.page.evaluate("[...document.querySelectorAll('main .toolbar button')].at(-1).focus()")
         self.page.press("Tab")
         self.page.wait_for("document.activeElement.matches('.box')")
+
+    def texts(self, selector):
+        return self.page.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.textContent)")
+
+    def test_boxes_say_kernels_weights_and_shapes(self):
+        self.graph("network.onnx")
+        self.assertEqual([box.split(", ")[0] for box in self.boxes()], ["x", "Conv", "Relu", "y"])
+        self.assertEqual(self.texts(".box .line"), ["Input float32 1×3×32×32", "3×3, stride 2", "W ⟨8×3×3×3⟩", "/head/act",
+                                                   "Output float32 1×8×15×15"])
+        self.assertEqual(self.texts(".edge-text"), ["1×3×32×32", "1×8×15×15", "1×8×15×15"])
+
+    def test_operators_without_data_are_constants_of_their_readers(self):
+        self.graph("network.onnx")
+        self.assertEqual(self.texts(".port title"), ["W w float32 8×3×3×3", "B bias"])
+        self.assertIn("2 operators, 1 constant;", self.text())
+        self.page.click("Conv")
+        self.page.wait_for_text("Attributes")
+        self.page.click(".node-panel a[title='n0']")
+        self.page.wait_for("document.querySelector('.node-panel h2')?.textContent === 'ConstantOfShape'")
+        self.settle()
+        self.assertEqual([box.split(", ")[0] for box in self.boxes()], ["x", "Conv", "Relu", "y"])
+
+    def test_width_fits_at_the_start(self):
+        for model in ("layers.onnx", "network.onnx"):
+            self.graph(model)
+            outside = self.page.evaluate("""(() => { const frame = document.querySelector('.drawing').getBoundingClientRect();
+                return [...document.querySelectorAll('.box')].filter((box) => { const {left, right} = box.getBoundingClientRect();
+                    return left < frame.left || right > frame.right; }).length; })()""")
+            self.assertEqual(outside, 0)
 
     def test_equal_groups_are_shown_once(self):
         self.graph("layers.onnx")

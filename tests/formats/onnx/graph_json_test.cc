@@ -70,6 +70,11 @@ TEST(OnnxGraphJson, SubgraphsAreRenderedInPlace) {
   EXPECT_THAT(text, HasSubstr("\"all\":[{\"name\":\"g\""));
 }
 
+TEST(OnnxGraphJson, HasTypesOfValuesBetweenNodes) {
+  const std::string text = graph_json_of(graph({}).message(13, value("h", kFloat, {0, 2})));
+  EXPECT_THAT(text, HasSubstr("\"values\":[\n  {\"name\":\"h\",\"dtype\":\"float32\",\"shape\":[\"N\",2]}],\"nodes\""));
+}
+
 TEST(OnnxGraphJson, HasFunctionsAndQuantization) {
   const Message annotated = graph({}).message(
       14, Message().bytes(1, "w").message(2, entry("SCALE_TENSOR", "s")).message(2, entry("SCALE_TENSOR", "t")));
