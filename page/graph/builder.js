@@ -80,8 +80,8 @@ export class GraphBuilder {
     });
   }
 
-  // The graph with its edges: edge i leads from node from[i] to node to[i]. An operator that reads its own output has none. `readers`
-  // are those of each node, and `isFolded` the operators that are shown as constants of their readers.
+  // The graph with its edges: edge i leads from node from[i] to node to[i]. An operator that reads its own output has none.
+  // `readers` are those of each node, and `isFolded` the operators that are shown as constants of their readers.
   finish(title) {
     const from = [];
     const to = [];

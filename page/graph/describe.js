@@ -1,4 +1,4 @@
-// What a box says of an operator below its title: a name that tells something, the sizes of its kernel, and the shapes of its weights.
+// What a box says of an operator below its title: a name that tells something, the sizes of its kernel, the shapes of its weights.
 
 import { listOf } from "./builder.js";
 

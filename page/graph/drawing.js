@@ -65,11 +65,13 @@ function Box({ element, isCurrent, isChosen, onActivate, onFocus }) {
     <svg width=${width} height=${height}>
       <text class="title" x=${width / 2} y="19">${title}</text>
       ${linesOf(element).map(
-        (line, place) => html`<text key=${place} class="line" x=${width / 2} y=${35 + 16 * place}>${shorten(line, kLineSize)}</text>`,
+        (line, place) =>
+          html`<text key=${place} class="line" x=${width / 2} y=${35 + 16 * place}>${shorten(line, kLineSize)}</text>`,
       )}
     </svg>
     ${element.ports.map(
-      (port, place) => html`<circle key=${place} class="port" cx=${12 + 10 * place} cy="0" r="3.5"><title>${shorten(port, 200)}</title></circle>`,
+      (port, place) =>
+        html`<circle key=${place} class="port" cx=${12 + 10 * place} cy="0" r="3.5"><title>${shorten(port, 200)}</title></circle>`,
     )}
   </g>`;
 }
@@ -90,7 +92,10 @@ export function Drawing({ layout, chosen, handle, label, onActivate }) {
   const stage = useRef(null);
   const hadFocus = useRef(false);
   const elements = useMemo(() => [...layout.elements].sort((one, other) => one.y - other.y || one.x - other.x), [layout]);
-  const drawing = useMemo(() => ({ ...layout, start: elements.find(({ kind }) => kind !== "outside") ?? elements[0] }), [layout]);
+  const drawing = useMemo(
+    () => ({ ...layout, start: elements.find(({ kind }) => kind !== "outside") ?? elements[0] }),
+    [layout],
+  );
   const pan = usePan(svg, stage, drawing);
   const [current, setCurrent] = useState(null); // the key of the box that Tab reaches
   const chosenElement = elements.find(({ node, kind }) => node !== undefined && node === chosen && kind !== "outside");

@@ -19,8 +19,7 @@ function viewOf(index) {
   if (!graphs[index]) throw new Error(`The model has no graph ${index + 1}.`);
   shown = null; // so that two graphs are not in memory at the same time
   const graph = graphs[index].build();
-  for (const value of graph.values)
-    if (value.isConstant && value.shape === null) Object.assign(value, shapeOf.get(value.name));
+  for (const value of graph.values) if (value.isConstant && value.shape === null) Object.assign(value, shapeOf.get(value.name));
   shown = { index, graph, tree: new GroupTree(graph), readers: graph.readers };
   return shown;
 }

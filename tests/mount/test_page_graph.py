@@ -155,7 +155,7 @@ class GraphView(PageTestCase):
         self.graph("network.onnx")
         self.assertEqual([box.split(", ")[0] for box in self.boxes()], ["x", "Conv", "Relu", "y"])
         self.assertEqual(self.texts(".box .line"), ["Input float32 1×3×32×32", "3×3, stride 2", "W ⟨8×3×3×3⟩", "/head/act",
-                                                   "Output float32 1×8×15×15"])
+                                                    "Output float32 1×8×15×15"])
         self.assertEqual(self.texts(".edge-text"), ["1×3×32×32", "1×8×15×15", "1×8×15×15"])
 
     def test_operators_without_data_are_constants_of_their_readers(self):
