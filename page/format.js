@@ -8,38 +8,40 @@ export function formatCount(count) {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-// Three digits: 8.03, 52.5, 525.
-function threeDigits(value) {
-  const decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return value.toFixed(decimals);
+// `value` with so many decimals; a value in the middle between two becomes the even one, as in what the commands print.
+function fixed(value, decimals) {
+  const factor = 10 ** decimals;
+  const isMiddle = Number.isInteger(value * 8) && (value * factor) % 1 === 0.5;
+  if (!isMiddle) return value.toFixed(decimals);
+  const below = Math.floor(value * factor);
+  return ((below + (below % 2)) / factor).toFixed(decimals);
 }
 
-// `value` in the largest of `units` (each `base` times the one before) in which it is at least 1.
-function scaled(value, base, units) {
+// Three digits: 8.03, 52.5, 525.
+const threeDigits = (value) => fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+
+// `count` in the largest of `units` (each `base` times the one before) in which it is at least 1. Fractions of the first unit are of
+// no interest. The rule is that of the commands (report/text/style.cc), so that one number is never shown in two ways.
+function scaled(count, base, [small, ...units]) {
+  const value = count / base;
+  if (value < base - 0.5) return `${fixed(value, value < 9.95 ? 1 : 0)} ${small}`;
   let unit = 0;
-  let rest = value;
+  let rest = value / base;
   // 999.5 would be written as 1000.
-  while (unit + 1 < units.length && rest >= (unit === 0 ? base : base - 0.5)) {
-    rest /= base;
-    unit += 1;
-  }
-  return [rest, units[unit], unit];
+  for (; rest >= base - 0.5 && unit + 1 < units.length; unit += 1) rest /= base;
+  return `${threeDigits(rest)} ${units[unit]}`;
 }
 
 // "8.03 B", "525 M", "4.1 k"; below 1,000 exact.
 export function formatParameters(count) {
   if (count === null || count === undefined || !Number.isFinite(count)) return "–";
-  const [value, unit, step] = scaled(count, 1000, ["", "k", "M", "B", "T"]);
-  if (step === 0) return String(count);
-  const digits = step === 1 ? value.toFixed(value < 99.95 ? 1 : 0) : threeDigits(value);
-  return `${digits} ${unit}`;
+  return count < 1000 ? String(count) : scaled(count, 1000, ["k", "M", "B", "T"]);
 }
 
-// "4.58 GiB", "16 B".
+// "4.58 GiB", "16 KiB", "16 B".
 export function formatBytes(bytes) {
   if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return "–";
-  const [value, unit, step] = scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
-  return step === 0 ? `${bytes} B` : `${threeDigits(value)} ${unit}`;
+  return bytes < 1024 ? `${bytes} B` : scaled(bytes, 1024, ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]);
 }
 
 // "69 %" of a share from 0 to 1; small shares are not shown as 0.

@@ -20,6 +20,9 @@ TEST(InfoText, NumbersHaveThreeDigits) {
   EXPECT_EQ(info::parameters_text(999), "999");
   EXPECT_EQ(info::parameters_text(4096), "4.1 k");
   EXPECT_EQ(info::parameters_text(81'920), "82 k");
+  EXPECT_EQ(info::parameters_text(73'760), "74 k");
+  EXPECT_EQ(info::parameters_text(4'250), "4.2 k") << "in the middle, the even one";
+  EXPECT_EQ(info::parameters_text(1'125'000), "1.12 M");
   EXPECT_EQ(info::parameters_text(999'499), "999 k");
   EXPECT_EQ(info::parameters_text(999'500), "1.00 M");
   EXPECT_EQ(info::parameters_text(41'947'136), "41.9 M");
@@ -28,6 +31,7 @@ TEST(InfoText, NumbersHaveThreeDigits) {
   EXPECT_EQ(info::parameters_text(1'040'000'000'000), "1.04 T");
   EXPECT_EQ(info::bytes_text(1023), "1023 B");
   EXPECT_EQ(info::bytes_text(1024), "1.0 KiB");
+  EXPECT_EQ(info::bytes_text(10'752), "10 KiB");
   EXPECT_EQ(info::bytes_text(16'384), "16 KiB");
   EXPECT_EQ(info::bytes_text((1 << 20) - 1), "1.00 MiB");
   EXPECT_EQ(info::bytes_text(uint64_t{54} << 30), "54.0 GiB");
