@@ -16,6 +16,7 @@
 #include "formats/completeness.h"
 #include "report/compare/names.h"
 #include "report/compare/select_tensors.h"
+#include "report/plot/cells.h"
 #include "report/plot/draw.h"
 #include "report/plot/make.h"
 #include "report/plot/text.h"
@@ -161,6 +162,7 @@ class Plotter {
   Result<Picture> make(PlotKind kind, const std::string& title, const Failed& failed) {
     switch (kind) {
       case PlotKind::overview:
+        if (choices_.metric == Metric::type) return Picture{types_of(title)};
         return one(plot::overview_of(title, tensors_, against_, choices_, failed));
       case PlotKind::experts:
         return one(plot::experts_of(title, tensors_, choices_, failed));
@@ -172,6 +174,16 @@ class Plotter {
         return each([&](const NamedTensor& named) { return plot::channels_of(named, against_, choices_); });
     }
     return Picture();
+  }
+
+  plot::HeatMap types_of(const std::string& title) const {
+    plot::Cells cells;
+    for (const NamedTensor& named : tensors_) {
+      TensorList one;
+      one.push_back(named.tensor);
+      cells.add(plot::place_of(named.name), named.name, one, 0);
+    }
+    return cells.types(title);
   }
 
   template <class Made>
@@ -228,8 +240,9 @@ Result<void> check_options(PlotKind kind, const PlotArguments& arguments) {
   TRY_VOID(only_for(!arguments.against.empty(), is_overview || kind == PlotKind::channels, "--against",
                     "overviews and channels"));
   const auto metric = choices.metric.value_or(Metric::largest);
-  TRY_VOID(only_for(metric == Metric::sparsity || metric == Metric::bits || metric == Metric::snr, is_overview,
-                    "this --metric", "overviews"));
+  const bool is_of_overviews =
+      metric == Metric::sparsity || metric == Metric::bits || metric == Metric::type || metric == Metric::snr;
+  TRY_VOID(only_for(is_of_overviews, is_overview, "this --metric", "overviews"));
   if (metric == Metric::snr && arguments.against.empty())
     return failure(plot_usage("--metric snr needs --against MODEL"));
   TRY_VOID(only_for(is_overview && !arguments.against.empty() && choices.metric.has_value(),
@@ -372,6 +385,22 @@ Exit run_plot(PlotArguments& arguments) {
   return status ? *status : report_error(status.error());
 }
 
+Option metric_option(PlotArguments& given) {
+  return choice(
+      "metric", "METRIC",
+      "what a cell shows: max, rms or mean; of an overview also type, sparsity, bits or snr (default: max, of "
+      "an overview rms)",
+      "a metric",
+      {{"max", Metric::largest},
+       {"rms", Metric::rms},
+       {"mean", Metric::mean},
+       {"type", Metric::type},
+       {"sparsity", Metric::sparsity},
+       {"bits", Metric::bits},
+       {"snr", Metric::snr}},
+      given.choices.metric);
+}
+
 std::vector<Option> plot_options(PlotArguments& given) {
   Option output =
       text("output", "FILE", "write a PNG; - is standard output (default: show it in the terminal)", given.out);
@@ -389,17 +418,7 @@ std::vector<Option> plot_options(PlotArguments& given) {
               {"overview", PlotKind::overview},
               {"experts", PlotKind::experts}},
              given.kind),
-      choice("metric", "METRIC",
-             "what a cell shows: max, rms or mean; of an overview also sparsity, bits or snr (default: max, of an "
-             "overview rms)",
-             "a metric",
-             {{"max", Metric::largest},
-              {"rms", Metric::rms},
-              {"mean", Metric::mean},
-              {"sparsity", Metric::sparsity},
-              {"bits", Metric::bits},
-              {"snr", Metric::snr}},
-             given.choices.metric),
+      metric_option(given),
       text("against", "MODEL",
            "show how far the tensors are from those of this model, as an overview of their SNR (default: none)",
            given.against),

@@ -53,16 +53,23 @@ class PanelDrawing {
       names = std::max(names, advance_of(fitting(name, kNumber, panel_.width), kNumber));
     make_room(std::min(names + 34, panel_.width / kNamesShare), 0);
     add_title(map.title, map.note);
+    if (const std::string sentence = map.sentence(); !sentence.empty()) {
+      canvas_.text(fitting(sentence, kLabel, plot_.width), plot_.x + plot_.width / 2, plot_.y + plot_.height / 2,
+                   kLabel, Canvas::Anchor::middle);
+      return add_frame();
+    }
     std::vector<Rgb> cells;
     cells.reserve(map.values.size());
     for (size_t row = 0; row < map.rows; ++row)
       for (size_t column = 0; column < map.columns; ++column)
-        cells.push_back(map.is_blank(row, column) ? kBlank : map.scale.colour_of(map.at(row, column)));
+        cells.push_back(map.is_blank(row, column) ? kBlank : map.colour_of(row, column));
     canvas_.image(cells, map.columns, map.rows, plot_.x, plot_.y, plot_.width, plot_.height);
     add_frame();
     add_right_axis(map.right, kIndexStep);
     add_down_axis(map.down, /*is_upwards=*/false, kIndexStep);
-    if (map.lack().empty())
+    if (!map.categories.empty())
+      add_legend(map.categories);
+    else if (map.lack().empty())
       add_scale(map);
     else
       add_lack(map.lack());
@@ -145,7 +152,7 @@ class PanelDrawing {
       const auto step = static_cast<size_t>(std::ceil(46 / each));
       for (size_t i = 0; i < axis.names.size(); i += step)
         tick(plot_.x + (static_cast<double>(i) + 0.5) * each,
-             fitting(axis.names[i], kNumber, each * static_cast<double>(step) - 4));
+             fitting(std::string(label_of(axis.names[i])), kNumber, each * static_cast<double>(step) - 4));
     }
     canvas_.text(axis.label, plot_.x + plot_.width / 2, bottom + 36, kLabel, Canvas::Anchor::middle);
   }
@@ -167,6 +174,18 @@ class PanelDrawing {
     canvas_.text(axis.label, panel_.x + 16, plot_.y + plot_.height / 2, kLabel, Canvas::Anchor::middle, true);
   }
 
+  // A square of its colour beside each name.
+  void add_legend(const std::vector<std::string>& names) {
+    const double x = plot_.x + plot_.width + 8;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const double y = plot_.y + 12 + kLegendRow * static_cast<double>(i);
+      const Rgb colour = line_colour(i);
+      canvas_.image(std::span(&colour, 1), 1, 1, x, y - 9, 10, 10);
+      canvas_.text(fitting(names[i], kNumber, panel_.width - (x - panel_.x) - 24), x + 14, y, kNumber,
+                   Canvas::Anchor::start);
+    }
+  }
+
   void add_scale(const HeatMap& map) {
     constexpr size_t kSteps = 128;
     std::vector<Rgb> steps;
@@ -174,9 +193,10 @@ class PanelDrawing {
       steps.push_back(colour_at(map.scale.palette, 1 - static_cast<double>(i) / (kSteps - 1)));
     const double x = plot_.x + plot_.width + 14;
     canvas_.image(steps, 1, kSteps, x, plot_.y, kScaleWidth, plot_.height);
-    const Axis axis = {"", map.scale.low, map.scale.high, {}};
-    for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.height / 45) + 1))
-      canvas_.text(tick_text(value), x + kScaleWidth + 5, y_of(axis, value, true) + 4, kNumber, Canvas::Anchor::start);
+    for (const double value : ticks_of(map.scale, static_cast<size_t>(plot_.height / 45) + 1)) {
+      const double y = plot_.y + (1 - map.scale.place_of(value)) * plot_.height;
+      canvas_.text(tick_text(value), x + kScaleWidth + 5, y + 4, kNumber, Canvas::Anchor::start);
+    }
     canvas_.text(map.scale_label, panel_.x + panel_.width - 8, plot_.y + plot_.height / 2, kLabel,
                  Canvas::Anchor::middle, true);
   }
@@ -231,7 +251,10 @@ class PanelDrawing {
 };
 
 // The height of the plot area in which each name has a line.
-double room_of(const HeatMap& map) { return kRow * static_cast<double>(map.down.names.size()); }
+double room_of(const HeatMap& map) {
+  return std::max(kRow * static_cast<double>(map.down.names.size()),
+                  kLegendRow * static_cast<double>(map.categories.size()));
+}
 double room_of(const Curves& curves) { return kLegendRow * static_cast<double>(curves.lines.size()); }
 
 size_t whole_height(const Picture& picture, double plot) {
@@ -259,6 +282,7 @@ PictureSize least_size(const Picture& picture) {
   for (const Panel& panel : picture) {
     if (const auto* const map = std::get_if<HeatMap>(&panel)) {
       plot = std::max(plot, static_cast<double>(map->down.names.size()));  // a pixel for each
+      plot = std::max(plot, kLegendRow * static_cast<double>(map->categories.size()));
       columns = std::max(columns, static_cast<double>(map->right.names.size()));
     } else {
       plot = std::max(plot, room_of(std::get<Curves>(panel)));

@@ -108,6 +108,8 @@ const char* label_of(Metric metric) {
       return "share of zeros";
     case Metric::bits:
       return "bits per element";
+    case Metric::type:
+      return "type";
     case Metric::snr:
       return "SNR (dB)";
   }

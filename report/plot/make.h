@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,6 +22,7 @@ enum class Metric {
   mean,      ///< the mean
   sparsity,  ///< the share of zeros; only of an overview
   bits,      ///< bits per element in storage; only of an overview
+  type,      ///< the type in storage, as a category; only of an overview
   snr        ///< the SNR of the other model, in dB; only of an overview
 };
 
@@ -42,7 +44,8 @@ struct Choices {
   Indices index;                                  ///< of the other axes; by default 0
   std::optional<size_t> axis;                     ///< whose channels are shown; by default the last
   bool sample = false;
-  size_t rows = 512;  ///< the maximum number of cells
+  bool keeps_vectors = false;  ///< an overview also shows tensors of one dimension beside matrices
+  size_t rows = 512;           ///< the maximum number of cells
   size_t columns = 512;
   size_t threads = 1;
   numbers::CountBytes count_bytes = [](uint64_t) {};
@@ -66,12 +69,21 @@ double value_of(const numbers::GridCell& cell, Metric metric);
 /// would hide the rest.
 Scale scale_of(const std::vector<double>& values, bool has_signs);
 
-/// The place of a tensor in an overview, by its name.
+/// The place of a tensor in an overview, by its name. The experts of a layer share one: "mlp.experts.*.up_proj.weight".
 struct Place {
   std::string layer;  ///< the row; the whole name of a tensor without a layer
   std::string rest;   ///< the column
 };
 Place place_of(const std::string& name);
+
+/// Whether at most one of its axes has more than one element.
+bool is_vector(ShapeView shape);
+
+/// The tensors of each cell that are read for a sample: a layer may have hundreds of experts.
+inline constexpr size_t kSampledExperts = 4;
+
+/// "12" in a name with "experts.12.".
+std::optional<std::string_view> expert_of(std::string_view name);
 
 /// Whether it is of an expert, or stacks experts.
 bool has_experts(const NamedTensor& tensor);
@@ -88,8 +100,11 @@ Result<Curves> histogram_of(const std::vector<NamedTensor>& tensors, const Choic
 /// too many channels.
 Result<Curves> channels_of(const NamedTensor& tensor, const std::vector<NamedTensor>& against, const Choices& choices);
 
-/// A number for each tensor: a row for each layer, a column for each kind of tensor. `against` is searched for tensors
-/// of the same name, for Metric::snr. Tensors that cannot be read are NaN, and are passed to `failed`.
+/// A number for each tensor: a row for each layer, a column for each kind of tensor. The experts of a layer are one
+/// cell: their numbers together, the largest, or the lowest SNR; of a sample, those of four of them. Beside matrices,
+/// tensors of one dimension are left out, because the numbers of norms and biases take all of the scale, unless the
+/// choices keep them. `against` is searched for tensors of the same name, for Metric::snr. Tensors that cannot be read
+/// are NaN, and are passed to `failed`. Fails with unsupported for Metric::type, which Cells has.
 Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTensor>& tensors,
                             const std::vector<NamedTensor>& against, const Choices& choices,
                             const std::function<void(const NamedTensor&, const Error&)>& failed);

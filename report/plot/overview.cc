@@ -13,15 +13,16 @@
 #include "numbers/deviation.h"
 #include "numbers/statistics.h"
 #include "report/compare/select_tensors.h"
+#include "report/plot/cells.h"
 #include "report/plot/make.h"
+#include "report/text/words.h"
 
 namespace weightfs::plot {
 namespace {
 
 using numbers::Elements;
 
-constexpr size_t kMaxRows = 512;
-constexpr size_t kMaxColumns = 128;
+constexpr size_t kMaxRows = kMaxOverviewRows, kMaxColumns = kMaxOverviewColumns;
 
 // Names in the order of their first use.
 class Names {
@@ -38,11 +39,39 @@ class Names {
   std::unordered_map<std::string, size_t> numbers_;
 };
 
+// The number of a cell. Several tensors, which are experts, have one together.
+class Pool {
+ public:
+  void add(Metric metric, double value, double elements) {
+    ++tensors_;
+    if (std::isnan(value)) return;
+    const double all = elements_ + elements;
+    const double part = all > 0 ? elements / all : 1;
+    elements_ = all;
+    if (std::isnan(value_))
+      value_ = value;
+    else if (metric == Metric::largest || metric == Metric::snr)
+      value_ = metric == Metric::snr ? std::min(value_, value) : std::max(value_, value);
+    else if (metric == Metric::rms)
+      value_ = std::hypot(value_ * std::sqrt(1 - part), value * std::sqrt(part));
+    else
+      value_ = value_ * (1 - part) + value * part;
+  }
+
+  double value() const { return value_; }
+  size_t tensors() const { return tensors_; }
+
+ private:
+  double value_ = kNoNumber;
+  double elements_ = 0;
+  size_t tensors_ = 0;
+};
+
 // Numbers by row and column.
 class Sheet {
  public:
-  void set(const std::string& row, const std::string& column, double value) {
-    values_[{rows_.number_of(row), columns_.number_of(column)}] = value;
+  Pool& at(const std::string& row, const std::string& column) {
+    return values_[{rows_.number_of(row), columns_.number_of(column)}];
   }
   bool empty() const { return values_.empty(); }
 
@@ -57,9 +86,9 @@ class Sheet {
     map.down = {down, 0, static_cast<double>(map.rows), shown(rows_.all(), map.rows)};
     map.values.assign(map.rows * map.columns, kNoNumber);
     map.blank.assign(map.values.size(), true);
-    for (const auto& [place, value] : values_) {
+    for (const auto& [place, pool] : values_) {
       if (place.first >= map.rows || place.second >= map.columns) continue;
-      map.values[place.first * map.columns + place.second] = value;
+      map.values[place.first * map.columns + place.second] = pool.value();
       map.blank[place.first * map.columns + place.second] = false;
     }
     return map;
@@ -74,11 +103,11 @@ class Sheet {
 
   Names rows_;
   Names columns_;
-  std::map<std::pair<size_t, size_t>, double> values_;
+  std::map<std::pair<size_t, size_t>, Pool> values_;
 };
 
-// From the lowest to the highest finite number.
-void set_scale(HeatMap& map, const char* label) {
+// From the lowest to the highest finite number; by ratios if all are magnitudes, which may differ a lot.
+void set_scale(HeatMap& map, const char* label, bool are_magnitudes) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : map.values) {
     if (!std::isfinite(value)) continue;
@@ -87,6 +116,9 @@ void set_scale(HeatMap& map, const char* label) {
   }
   map.scale = {Palette::cividis, low <= high ? low : 0, low <= high ? high : 1};
   map.scale_label = label;
+  constexpr double kManyTimes = 4;
+  map.scale.is_log = are_magnitudes && low > 0 && high / low > kManyTimes && std::isfinite(high / low);
+  if (map.scale.is_log) map.scale_label += ", logarithmic";
 }
 
 Result<double> snr_of(const NamedTensor& named, const std::unordered_map<std::string, const NamedTensor*>& others,
@@ -119,18 +151,6 @@ Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices&
   return metric == Metric::mean ? moments.mean() : moments.rms();
 }
 
-// "experts.12." in a name: 12.
-std::optional<std::string> expert_of(const std::string& name) {
-  constexpr std::string_view kExperts = "experts";
-  const size_t at = name.find(kExperts);
-  if (at == name.npos || at + kExperts.size() + 1 >= name.size()) return std::nullopt;
-  const size_t begin = at + kExperts.size() + 1;
-  const size_t end = std::min(name.find_first_of("./", begin), name.size());
-  const std::string number = name.substr(begin, end - begin);
-  return !number.empty() && number.find_first_not_of("0123456789") == number.npos ? std::optional(number)
-                                                                                  : std::nullopt;
-}
-
 bool has_stacked_experts(const NamedTensor& named) {
   return named.tensor.shape.size() == 3 &&
          (named.name.find("_exps") != std::string::npos || named.name.find("experts") != std::string::npos);
@@ -161,7 +181,7 @@ class ExpertSums {
           elements, named.tensor.shape, {.sample = choices.sample, .threads = choices.threads}, choices.count_bytes));
       if (!figures.statistics.finite) return {};
       const numbers::Moments& moments = figures.statistics.finite->moments;
-      add(layer, *expert, moments.l2() * moments.l2(), static_cast<double>(moments.count()));
+      add(layer, std::string(*expert), moments.l2() * moments.l2(), static_cast<double>(moments.count()));
       return {};
     }
     const auto each = static_cast<double>(named.tensor.shape[1]) * static_cast<double>(named.tensor.shape[2]);
@@ -178,7 +198,8 @@ class ExpertSums {
   Sheet sheet() const {
     Sheet sheet;
     for (const auto& [place, sum] : sums_)
-      sheet.set(layers_.all()[place.first], experts_.all()[place.second], std::sqrt(sum.first / sum.second));
+      sheet.at(layers_.all()[place.first], experts_.all()[place.second])
+          .add(Metric::rms, std::sqrt(sum.first / sum.second), sum.second);
     return sheet;
   }
 
@@ -189,12 +210,46 @@ class ExpertSums {
   std::map<std::pair<size_t, size_t>, std::pair<double, double>> sums_;
 };
 
+// Whether an overview of matrices and vectors shows only the matrices: SNR and sparsity have one scale for both.
+bool leaves_vectors_out(const std::vector<NamedTensor>& tensors, Metric metric, const Choices& choices) {
+  if (choices.keeps_vectors || metric == Metric::snr || metric == Metric::sparsity) return false;
+  const auto is_matrix = [](const NamedTensor& named) { return !is_vector(named.tensor.shape); };
+  const bool has_vector = !std::ranges::all_of(tensors, is_matrix);
+  return has_vector && std::ranges::any_of(tensors, is_matrix);
+}
+
+std::string note_of(const std::string& of_sheet, bool is_without_vectors, bool is_sample) {
+  std::vector<std::string> notes;
+  if (!of_sheet.empty()) notes.push_back(of_sheet);
+  if (is_without_vectors) notes.emplace_back("without tensors of one dimension");
+  if (is_sample) notes.emplace_back("sampled");
+  return enumerated(notes);
+}
+
 }  // namespace
+
+std::optional<std::string_view> expert_of(std::string_view name) {
+  constexpr std::string_view kExperts = "experts";
+  const size_t at = name.find(kExperts);
+  if (at == name.npos || at + kExperts.size() + 1 >= name.size()) return std::nullopt;
+  const size_t begin = at + kExperts.size() + 1;
+  const size_t end = std::min(name.find_first_of("./", begin), name.size());
+  const std::string_view number = name.substr(begin, end - begin);
+  return !number.empty() && number.find_first_not_of("0123456789") == number.npos ? std::optional(number)
+                                                                                  : std::nullopt;
+}
+
+bool is_vector(ShapeView shape) {
+  return std::ranges::count_if(shape, [](uint64_t size) { return size != 1; }) < 2;
+}
 
 Place place_of(const std::string& name) {
   const std::string layer = layer_of(name);
   if (layer.empty()) return {name, "(no layer)"};
-  return {layer, name.size() > layer.size() ? name.substr(layer.size() + 1) : ""};
+  std::string rest = name.size() > layer.size() ? name.substr(layer.size() + 1) : "";
+  if (const auto expert = expert_of(rest))
+    rest.replace(static_cast<size_t>(expert->data() - rest.data()), expert->size(), "*");
+  return {layer, rest};
 }
 
 bool has_experts(const NamedTensor& tensor) { return expert_of(tensor.name) || has_stacked_experts(tensor); }
@@ -206,19 +261,24 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
   if (metric == Metric::snr && against.empty()) return failure(Code::unsupported, "--metric snr needs --against MODEL");
   std::unordered_map<std::string, const NamedTensor*> others;
   for (const NamedTensor& other : against) others.try_emplace(other.name, &other);
+  if (metric == Metric::type) return failure(Code::unsupported, "types are those of Cells");
+  const bool is_without_vectors = leaves_vectors_out(tensors, metric, choices);
   Sheet sheet;
   bool is_sample = false;
   for (const NamedTensor& named : tensors) {
     if (is_cancelled()) return cancelled();
+    if (is_without_vectors && is_vector(named.tensor.shape)) continue;
+    const auto [layer, rest] = place_of(named.name);
+    Pool& pool = sheet.at(layer, rest);
+    if (choices.sample && pool.tensors() >= kSampledExperts && expert_of(named.name)) continue;
     const auto value =
         metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices, is_sample);
     if (!value) failed(named, value.error());
-    const auto [layer, rest] = place_of(named.name);
-    sheet.set(layer, rest, value.value_or(kNoNumber));
+    pool.add(metric, value.value_or(kNoNumber), static_cast<double>(elements_of(named.tensor.shape).value_or(0)));
   }
   HeatMap map = sheet.to_map(title, "tensor", "layer");
-  if (is_sample) map.note += map.note.empty() ? "sampled" : ", sampled";
-  set_scale(map, label_of(metric));
+  map.note = note_of(map.note, is_without_vectors, is_sample);
+  set_scale(map, label_of(metric), metric == Metric::rms || metric == Metric::largest);
   return map;
 }
 
@@ -233,7 +293,7 @@ Result<HeatMap> experts_of(const std::string& title, const std::vector<NamedTens
   if (sheet.empty()) return failure(Code::not_found, "no tensors of experts");
   HeatMap map = sheet.to_map(title, "expert", "layer");
   if (sums.is_cut()) map.note = fmt::format("first {} layers and {} experts", kMaxRows, kMaxColumns);
-  set_scale(map, "RMS");
+  set_scale(map, "RMS", /*are_magnitudes=*/true);
   return map;
 }
 

@@ -39,11 +39,15 @@ Rgb line_colour(size_t line) { return kLines[line % kLines.size()]; }
 
 bool is_dashed(size_t line) { return line / kLines.size() % 2 == 1; }
 
-Rgb Scale::colour_of(double value) const {
-  if (std::isnan(value)) return kNotFinite;
-  if (!(high > low)) return colour_at(palette, palette == Palette::blue_orange ? 0.5 : 0);
+double Scale::place_of(double value) const {
+  if (!(high > low)) return palette == Palette::blue_orange ? 0.5 : 0;
+  if (is_log) return std::log(value / low) / std::log(high / low);
   // The difference itself may overflow.
-  return colour_at(palette, (value / 2 - low / 2) / (high / 2 - low / 2));
+  return (value / 2 - low / 2) / (high / 2 - low / 2);
+}
+
+Rgb Scale::colour_of(double value) const {
+  return std::isnan(value) ? kNotFinite : colour_at(palette, place_of(value));
 }
 
 }  // namespace weightfs::plot

@@ -35,7 +35,10 @@ struct Scale {
   Palette palette = Palette::cividis;
   double low = 0;
   double high = 1;
+  bool is_log = false;  ///< equal distances are equal ratios; `low` is above 0 then
 
+  /// The place of a number, from 0 to 1 for those from `low` to `high`. A scale without a range has one place.
+  double place_of(double value) const;
   Rgb colour_of(double value) const;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace weightfs::plot {
 namespace {
@@ -14,9 +15,23 @@ bool has_finite(const std::vector<double>& values) {
 
 }  // namespace
 
-std::string_view HeatMap::lack() const {
-  if (has_finite(values)) return "";
-  return values.empty() ? "no elements" : "no finite numbers";
+Rgb HeatMap::colour_of(size_t row, size_t column) const {
+  const double value = at(row, column);
+  return categories.empty() || std::isnan(value) ? scale.colour_of(value) : line_colour(static_cast<size_t>(value));
+}
+
+std::string HeatMap::lack() const {
+  if (values.empty()) return "no elements";
+  if (!has_finite(values)) return "no finite numbers";
+  return scale.high > scale.low ? "" : fmt::format("all {}", tick_text(scale.low));
+}
+
+std::string HeatMap::sentence() const {
+  const bool is_overview = !down.names.empty();
+  if (!is_overview || !has_finite(values)) return "";
+  if (categories.empty() && scale.high > scale.low) return "";
+  if (categories.size() > 1) return "";
+  return fmt::format("{}: {}", scale_label, categories.empty() ? lack() : "all " + categories.front());
 }
 
 std::string_view Curves::lack() const {
@@ -39,6 +54,28 @@ std::vector<double> ticks_of(double first, double last, size_t most, double leas
   for (double tick = std::ceil(first / step) * step; tick <= last + step * 1e-9 && out.size() <= most; tick += step)
     out.push_back(std::abs(tick) < step * 1e-9 ? 0 : tick);
   return out;
+}
+
+std::vector<double> ticks_of(const Scale& scale, size_t most) {
+  if (!scale.is_log) return ticks_of(scale.low, scale.high, most);
+  std::vector<double> out;
+  for (const std::initializer_list<double> digits : {std::initializer_list<double>{1, 2, 5}, {1}}) {
+    out.clear();
+    const double first = std::floor(std::log10(scale.low)), last = std::log10(scale.high);
+    for (double power = first; power <= last; ++power)
+      for (const double digit : digits)
+        if (const double tick = digit * std::pow(10, power); tick >= scale.low && tick <= scale.high)
+          out.push_back(tick);
+    if (out.size() <= most) break;
+  }
+  if (out.size() < 2 || out.size() > most) return {scale.low, scale.high};
+  return out;
+}
+
+std::string_view label_of(std::string_view name) {
+  constexpr std::string_view kWeight = ".weight";
+  const bool has_more = name.ends_with(kWeight) && name.size() > kWeight.size();
+  return has_more ? name.substr(0, name.size() - kWeight.size()) : name;
 }
 
 std::string tick_text(double value) {

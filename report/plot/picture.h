@@ -35,12 +35,18 @@ struct HeatMap {
   std::vector<bool> blank;     ///< cells that do not exist; empty if all do
   Scale scale;
   std::string scale_label;
+  std::vector<std::string> categories;  ///< names, if the values are their numbers; then there is no scale
 
   double at(size_t row, size_t column) const { return values[row * columns + column]; }
   bool is_blank(size_t row, size_t column) const { return !blank.empty() && blank[row * columns + column]; }
+  Rgb colour_of(size_t row, size_t column) const;
 
-  /// What is shown instead of a scale if no cell has a finite number: "no elements". Empty if one has.
-  std::string_view lack() const;
+  /// What is shown instead of a scale if no cell has a finite number, or all have the same: "no elements", "all 16".
+  /// Empty if they differ.
+  std::string lack() const;
+  /// The sentence that is shown instead of an overview whose cells have the same number or category; empty if they
+  /// differ.
+  std::string sentence() const;
 };
 
 /// Lines over one axis.
@@ -57,7 +63,7 @@ struct Curves {
   bool are_steps = false;  ///< each value is that of an interval, as in a histogram
   std::vector<Line> lines;
 
-  /// As of a heat map.
+  /// What is shown if no line has a finite number.
   std::string_view lack() const;
 };
 
@@ -79,6 +85,12 @@ inline constexpr size_t kMaxSide = 8192;
 
 /// Numbers at round distances, at least `least_step`, within an axis, at most `most`.
 std::vector<double> ticks_of(double first, double last, size_t most, double least_step = 0);
+
+/// Numbers for the ticks of a scale, at most `most`; of a logarithmic one at 1, 2 and 5 of a power of ten, if they fit.
+std::vector<double> ticks_of(const Scale& scale, size_t most);
+
+/// The name of a column as its label: without ".weight" at its end, which most have.
+std::string_view label_of(std::string_view name);
 
 /// A number at a tick: as few digits as its neighbours need.
 std::string tick_text(double value);

@@ -38,6 +38,10 @@ class TextDrawing {
 
   std::vector<std::string> lines(const HeatMap& map) const {
     std::vector<std::string> out = {title_line(map.title, map.note)};
+    if (const std::string sentence = map.sentence(); !sentence.empty()) {
+      add_text(sentence, out);
+      return out;
+    }
     const size_t names = name_width(map);
     const size_t each = is_halved(map) ? 2 : 1;
     for (size_t row = 0; row < map.rows; row += each) {
@@ -116,29 +120,33 @@ class TextDrawing {
     if (colours_ == TextColours::none) return repeated(shade_of(map, row, column), width);
     if (each == 1) {
       if (map.is_blank(row, column)) return kPlain + std::string(width, ' ');
-      return escape(map.scale.colour_of(map.at(row, column)), colours_, true) + std::string(width, ' ');
+      return escape(map.colour_of(row, column), colours_, true) + std::string(width, ' ');
     }
-    std::string out = escape(map.scale.colour_of(map.at(row, column)), colours_, false);
-    out += row + 1 < map.rows ? escape(map.scale.colour_of(map.at(row + 1, column)), colours_, true) : "\033[49m";
+    std::string out = escape(map.colour_of(row, column), colours_, false);
+    out += row + 1 < map.rows ? escape(map.colour_of(row + 1, column), colours_, true) : "\033[49m";
     return out + "▀";
   }
 
-  static std::string repeated(const char* text, size_t times) {
+  static std::string letter_of(size_t category) {
+    constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
+    return std::string(1, kLetters[category % kLetters.size()]);
+  }
+
+  static std::string repeated(const std::string& text, size_t times) {
     std::string out;
     for (size_t i = 0; i < times; ++i) out += text;
     return out;
   }
 
-  // Without colours, the distance from 0 (or from the lowest number) is shown.
-  static const char* shade_of(const HeatMap& map, size_t row, size_t column) {
+  // Without colours, the distance from 0 (or from the lowest number) is shown; of a category a letter.
+  static std::string shade_of(const HeatMap& map, size_t row, size_t column) {
     const double value = map.at(row, column);
     if (map.is_blank(row, column)) return " ";
     if (std::isnan(value)) return "?";
+    if (!map.categories.empty()) return letter_of(static_cast<size_t>(value));
     const bool has_signs = map.scale.palette == Palette::blue_orange;
-    const double low = has_signs ? 0 : map.scale.low, high = map.scale.high;
-    const double shown = has_signs ? std::abs(value) : value;
-    const double half = high / 2 - low / 2;  // the difference itself may overflow
-    const double part = half > 0 ? std::clamp((shown / 2 - low / 2) / half, 0.0, 1.0) : 0;
+    const plot::Scale scale = has_signs ? plot::Scale{Palette::cividis, 0, map.scale.high} : map.scale;
+    const double part = std::clamp(scale.place_of(has_signs ? std::abs(value) : value), 0.0, 1.0);
     // A blank is 0; the lowest magnitude of a model is not.
     const size_t least = has_signs ? 0 : 1;
     return kShades[least + static_cast<size_t>(part * static_cast<double>(kShades.size() - 1 - least) + 0.5)];
@@ -164,7 +172,7 @@ class TextDrawing {
     if (shown_columns(map) < map.columns)
       list = fmt::format("the first {} of {} columns: ", shown_columns(map), map.columns);
     for (size_t i = 0; i < shown_columns(map); ++i)
-      list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, info::clean(map.right.names[i], style_));
+      list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, info::clean(label_of(map.right.names[i]), style_));
     add_text(list, out);
   }
 
@@ -177,8 +185,22 @@ class TextDrawing {
     return first + std::string(width - first.size() - last.size(), ' ') + last;
   }
 
+  // The names with their colours, or their letters.
+  void add_legend(const std::vector<std::string>& names, std::vector<std::string>& out) const {
+    if (colours_ == TextColours::none) {
+      std::string list;
+      for (size_t i = 0; i < names.size(); ++i)
+        list += fmt::format("{}{} {}", i == 0 ? "" : ", ", letter_of(i), info::clean(names[i], style_));
+      return add_text(list, out);
+    }
+    for (size_t i = 0; i < names.size(); ++i)
+      out.push_back(fmt::format(" {}  {} {}", escape(line_colour(i), colours_, true), kPlain,
+                                info::cut(info::clean(names[i], style_), style_.width - 4, style_)));
+  }
+
   // With a bar of the colours, if there is room for it.
   void add_scale(const HeatMap& map, std::vector<std::string>& out) const {
+    if (!map.categories.empty()) return add_legend(map.categories, out);
     if (!map.lack().empty()) return add_text(fmt::format("{}: {}", map.scale_label, map.lack()), out);
     constexpr size_t kMinSteps = 4, kMaxSteps = 16;
     const std::string begin = fmt::format(" {}: {} ", map.scale_label, tick_text(map.scale.low));
