@@ -265,8 +265,7 @@ void Facts::add_licence() {
   std::string base = listed(summary_.base_models, kMostItems);
   if (base.empty() && summary_.adapter) base = summary_.adapter->base_model;
   if (summary_.adapter) add("base", base, Rank::base);
-  std::string licence = summary_.license;
-  if (licence.empty()) licence = text_in(subject_.model.common, "license");
+  const std::string licence = licence_of(subject_);
   const bool can_state_one = summary_.kind != "graph" && summary_.kind != "tensors";
   add("licence", licence);
   if (licence.empty() && can_state_one) add_wide("licence", "none stated", Rank::no_licence);
@@ -285,6 +284,11 @@ void Facts::add_files() {
 }
 
 }  // namespace
+
+std::string licence_of(const Subject& subject) {
+  const std::string& stated = subject.summary.license;
+  return stated.empty() ? std::string(text_in(subject.model.common, "license")) : stated;
+}
 
 std::vector<Fact> facts_of(const Subject& subject, const Style& style) { return Facts(subject, style).all(); }
 

@@ -18,6 +18,9 @@ struct Fact {
   Rank rank = Rank::other;
 };
 
+/// The licence that a model states; empty if it states none.
+std::string licence_of(const Subject& subject);
+
 /// The facts of a model. A narrow screen has fewer and shorter ones.
 std::vector<Fact> facts_of(const Subject& subject, const Style& style);
 

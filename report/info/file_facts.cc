@@ -42,7 +42,7 @@ std::string count_of_files(const Subject& subject) {
 // Where the digests of the files with weights are stated that `verify` compares; "" if none is known of members of a
 // container.
 std::string unverified_text(const Subject& subject) {
-  constexpr const char* kLater = "; digest {}: not compared yet";
+  constexpr const char* kLater = "digest {}: not compared yet";
   const Model& model = subject.model;
   const auto& weights = subject.summary.weight_files;
   const auto has_weights = [&](const std::string& path) {
@@ -61,8 +61,8 @@ std::string unverified_text(const Subject& subject) {
   if (model.parts.empty() || (model.parts.size() > 1 && model.has_members)) return "";
   if (has_any([](const Part& part) { return !part.checksums.empty(); }) || has_check<RangeChecksums>(*model.checks) ||
       has_check<CheckedTensors>(*model.checks))
-    return "; checksums in the file: not compared yet";
-  return "; not verified (no digest known)";
+    return "checksums in the file: not compared yet";
+  return "not verified (no digest known)";
 }
 
 }  // namespace
@@ -78,6 +78,11 @@ VerifiedBy verification_of(const Model& model) {
   return worst;
 }
 
+std::string verification_text(const Subject& subject) {
+  const std::string_view verified = to_text(verification_of(subject.model));
+  return verified.empty() ? unverified_text(subject) : fmt::format("verified: {}", verified);
+}
+
 FilesText files_text(const Subject& subject) {
   FilesText out{count_of_files(subject)};
   if (const auto completeness = completeness_of(subject.model); !completeness.is_complete()) {
@@ -85,11 +90,7 @@ FilesText files_text(const Subject& subject) {
     out.text +=
         completeness.short_by > 0 ? fmt::format("; {} missing", bytes_text(completeness.short_by)) : "; incomplete";
   }
-  const std::string_view verified = to_text(verification_of(subject.model));
-  if (!verified.empty())
-    out.text += fmt::format("; verified: {}", verified);
-  else
-    out.text += unverified_text(subject);
+  if (const std::string verified = verification_text(subject); !verified.empty()) out.text += "; " + verified;
   if (!subject.summary.alternatives.empty()) {
     out.is_needed = true;
     out.text += "; also here: " + listed(alternatives_of(subject.summary), kMostAlternatives);

@@ -31,6 +31,10 @@ std::string signature_text(const Model& model);
 /// those about what the model lacks.
 std::string warnings_text(const Subject& subject);
 
+/// "verified: whole", "digest in the manifest: not compared yet", "not verified (no digest known)"; empty if it is not
+/// known of members of a container.
+std::string verification_text(const Subject& subject);
+
 /// How the files of the tensors are verified: the worst of them.
 VerifiedBy verification_of(const Model& model);
 

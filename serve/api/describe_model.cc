@@ -1,28 +1,27 @@
 // Models of the tree, and what a person asks first about one.
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "base/cancel.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "formats/summary/blocks.h"
 #include "fs/tree/listing.h"
-#include "report/compare/select_tensors.h"
 #include "report/info/facts.h"
+#include "report/info/file_facts.h"
 #include "report/info/head.h"
 #include "report/inspect/locations.h"
 #include "report/text/map_of.h"
 #include "serve/api/handlers.h"
+#include "serve/api/layer_bars.h"
 
 namespace weightfs::api {
 namespace {
 
 constexpr size_t kMaxEntries = 1000;
 constexpr size_t kMaxWarnings = 100;
-constexpr size_t kMaxLayers = 512;
 constexpr size_t kBlocks = 40;
 constexpr size_t kMaxFiles = 200;
 constexpr uint64_t kMaxTextFile = 64 << 20;  // of a file that a person reads
@@ -40,64 +39,6 @@ List texts(const std::vector<std::string>& lines) {
   List out;
   for (const std::string& line : lines) out.emplace_back(plain(line));
   return out;
-}
-
-constexpr std::array<const char*, 6> kKinds = {"attention", "feed-forward", "experts", "embedding", "norm", "other"};
-
-// The kind of a tensor by its name, as an index of kKinds.
-size_t kind_of(const std::string& name) {
-  const std::string lower = lower_case(name);
-  const auto has = [&](std::initializer_list<const char*> words) {
-    return std::ranges::any_of(words, [&](const char* word) { return lower.find(word) != lower.npos; });
-  };
-  if (has({"exps", "expert"})) return 2;
-  if (has({"norm", "ln_", "layernorm", ".ln"})) return 4;
-  if (has({"attn", "attention", "q_proj", "k_proj", "v_proj", "o_proj", "qkv"})) return 0;
-  if (has({"ffn", "mlp", "feed_forward", "gate_proj", "up_proj", "down_proj", ".fc", "intermediate"})) return 1;
-  if (has({"embd", "embed", "wte", "wpe", "lm_head"}) || lower.starts_with("output.")) return 3;
-  return 5;
-}
-
-// The kinds of names. What follows the layer is the same in each, and is looked at once.
-class Kinds {
- public:
-  size_t of(const std::string& name, const std::string& layer) {
-    const std::string_view rest = name.starts_with(layer) ? std::string_view(name).substr(layer.size()) : name;
-    if (const auto known = known_.find(rest); known != known_.end()) return known->second;
-    const size_t kind = kind_of(name);
-    constexpr size_t kMaxKnown = 10'000;
-    if (known_.size() < kMaxKnown) known_.emplace(rest, kind);
-    return kind;
-  }
-
- private:
-  std::map<std::string, size_t, std::less<>> known_;
-};
-
-// The bytes of each layer by kind, in the order of the first tensors.
-Map bars_of(const OpenModel& of) {
-  std::map<std::string, size_t> places;
-  std::vector<std::pair<std::string, std::array<uint64_t, kKinds.size()>>> layers;
-  const TensorList& tensors = of.model().tensors;
-  Kinds kinds;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (is_cancelled()) break;  // nothing is made of them
-    const std::string name = of.name(i);
-    std::string layer = layer_of(name);
-    if (layer.empty() || (layers.size() >= kMaxLayers && !places.contains(layer))) layer = "other";
-    const auto [place, is_new] = places.try_emplace(layer, layers.size());
-    if (is_new) layers.push_back({layer, {}});
-    layers[place->second].second[kinds.of(name, layer)] += listed_bytes(tensors, i);
-  }
-  List rows, names;
-  for (const char* kind : kKinds) names.emplace_back(kind);
-  for (const auto& [name, by_kind] : layers) {
-    List each;
-    uint64_t bytes = 0;
-    for (const uint64_t count : by_kind) each.emplace_back(count), bytes += count;
-    rows.emplace_back(map_of({{"name", name}, {"bytes", bytes}, {"kinds", std::move(each)}}));
-  }
-  return map_of({{"layers", std::move(rows)}, {"kinds", std::move(names)}});
 }
 
 List blocks_of(const OpenModel& of) {
@@ -222,7 +163,12 @@ Accepted<Content> describe_model(const Call& call) {
   const bool has_graph = has_file(files, "graph.json");
   std::string sentence;
   for (const std::string& line : info::sentence_of(subject, style)) sentence += plain(line);
-  Map bars = bars_of(*of);
+  List fact_warnings;
+  for (const std::string& warning : summarised.summary.warnings)
+    if (fact_warnings.size() < kMaxWarnings && std::ranges::find(model.warnings, warning) == model.warnings.end())
+      fact_warnings.emplace_back(printable(warning));
+  const std::string licence = info::licence_of(subject);
+  Map bars = layer_bars(*of);
   if (is_cancelled()) return httpd::refused(503, "cancelled");  // they are not whole
   return json_content(
       map_of({{"path", of->path()},
@@ -234,6 +180,10 @@ Accepted<Content> describe_model(const Call& call) {
               {"alerts", texts(info::alerts_of(subject, style))},
               {"warnings", std::move(warnings)},
               {"warning_count", model.warnings.size()},
+              {"fact_warnings", std::move(fact_warnings)},
+              {"complete", completeness_of(model).is_complete()},
+              {"verification", info::verification_text(subject)},
+              {"licence", licence.empty() ? Value() : Value(printable(licence))},
               {"facts", std::move(facts)},
               {"blocks", blocks_of(*of)},
               {"tensors", model.tensors.size()},

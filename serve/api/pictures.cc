@@ -1,4 +1,4 @@
-// Pictures of tensors and of models: cells with a number each.
+// Pictures of tensors: cells with a number each.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,12 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
-#include "base/cancel.h"
-#include "base/text.h"
-#include "fs/tree/listing.h"
-#include "report/compare/select_tensors.h"
 #include "report/text/map_of.h"
 #include "serve/api/handlers.h"
 
@@ -23,10 +18,8 @@ using numbers::Grid;
 using numbers::MatrixView;
 using numbers::Window;
 
-constexpr uint64_t kMaxSide = 1024;       // cells
-constexpr uint64_t kMaxValues = 64;       // rows, and columns
-constexpr size_t kMaxOverviewRows = 512;  // those of plot::overview_of
-constexpr size_t kMaxOverviewColumns = 128;
+constexpr uint64_t kMaxSide = 1024;  // cells
+constexpr uint64_t kMaxValues = 64;  // rows, and columns
 
 struct Matrix {
   MatrixView view;
@@ -121,63 +114,6 @@ std::string value_text(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
-// The numbers of a sheet, with the tensor of each cell.
-Content sheet_content(const plot::HeatMap& map, const OpenModel& of, const std::vector<uint32_t>& tensors,
-                      uint64_t failed, bool is_sample) {
-  std::unordered_map<std::string, size_t> places;
-  for (const uint32_t index : tensors) {
-    const auto [layer, rest] = plot::place_of(of.name(index));
-    places.try_emplace(printable(layer) + '\n' + printable(rest), index);
-  }
-  List rows, columns, values, indices;
-  for (const std::string& name : map.down.names) rows.emplace_back(name);
-  for (const std::string& name : map.right.names) columns.emplace_back(name);
-  for (size_t row = 0; row < map.rows; ++row) {
-    List row_values, row_indices;
-    for (size_t column = 0; column < map.columns; ++column) {
-      row_values.push_back(number_or_null(map.at(row, column)));
-      const auto place = places.find(map.down.names[row] + '\n' + map.right.names[column]);
-      row_indices.push_back(place == places.end() ? Value(nullptr) : Value(place->second));
-    }
-    values.emplace_back(std::move(row_values));
-    indices.emplace_back(std::move(row_indices));
-  }
-  return json_content(map_of({{"rows", std::move(rows)},
-                              {"columns", std::move(columns)},
-                              {"values", std::move(values)},
-                              {"tensors", std::move(indices)},
-                              {"low", map.scale.low},
-                              {"high", map.scale.high},
-                              {"label", map.scale_label},
-                              {"failed", failed},
-                              {"sample", is_sample}}));
-}
-
-bool is_of_expert(const std::string& name) {
-  constexpr std::string_view kExperts = "experts.";
-  const size_t at = name.find(kExperts);
-  const size_t next = at == name.npos ? name.size() : at + kExperts.size();
-  return next < name.size() && name[next] >= '0' && name[next] <= '9';
-}
-
-// The tensors that have a place among the first rows and columns; the others are not read.
-std::vector<uint32_t> shown_tensors(const OpenModel& of) {
-  std::unordered_map<std::string, size_t> rows, columns;
-  std::vector<uint32_t> out;
-  const auto fits = [](std::unordered_map<std::string, size_t>& names, const std::string& name, size_t most) {
-    return names.contains(name) || (names.size() < most && names.try_emplace(name, names.size()).second);
-  };
-  for (size_t i = 0; i < of.model().tensors.size(); ++i) {
-    if (is_cancelled()) break;  // nothing is made of them
-    const std::string name = of.name(i);
-    if (is_of_expert(name)) continue;  // they have a picture of their own
-    const auto [layer, rest] = plot::place_of(name);
-    const bool has_row = fits(rows, layer, kMaxOverviewRows), has_column = fits(columns, rest, kMaxOverviewColumns);
-    if (has_row && has_column) out.push_back(static_cast<uint32_t>(i));
-  }
-  return out;
-}
-
 }  // namespace
 
 Accepted<Content> heat_map(const Call& call) {
@@ -235,41 +171,6 @@ Accepted<Content> values(const Call& call) {
   return json_content(
       map_of({{"window", List{window.row, window.row + window.rows, window.column, window.column + window.columns}},
               {"rows", std::move(rows)}}));
-}
-
-Accepted<Content> overview(const Call& call) {
-  constexpr std::array kMetrics = {plot::Metric::bits, plot::Metric::rms, plot::Metric::largest, plot::Metric::mean,
-                                   plot::Metric::sparsity};
-  const OpenModelPtr of = ACCEPT(call.model());
-  const Mode mode = ACCEPT(mode_of(call.query));
-  const auto shown = shown_tensors(*of);
-  std::vector<plot::NamedTensor> tensors;
-  for (const uint32_t index : shown) tensors.push_back(of->tensor(index));
-  plot::Choices choices = choices_of(call, tensors, mode);
-  choices.metric = kMetrics[ACCEPT(call.query.choice("metric", {"bits", "rms", "largest", "mean", "sparsity"}))];
-  if (choices.metric != plot::Metric::bits) ACCEPT_VOID(check_amount(tensors, mode));
-  uint64_t failed = 0;
-  const auto map = ACCEPT(
-      accepted(plot::overview_of("", tensors, {}, choices, [&](const plot::NamedTensor&, const Error&) { ++failed; })));
-  if (is_cancelled()) return httpd::refused(503, "cancelled");
-  return sheet_content(map, *of, shown, failed, choices.sample && choices.metric != plot::Metric::bits);
-}
-
-Accepted<Content> experts(const Call& call) {
-  const OpenModelPtr of = ACCEPT(call.model());
-  const Mode mode = ACCEPT(mode_of(call.query));
-  std::vector<plot::NamedTensor> tensors;
-  for (size_t i = 0; i < of->model().tensors.size(); ++i) {
-    if (is_cancelled()) return httpd::refused(503, "cancelled");
-    if (plot::has_experts(of->tensor(i))) tensors.push_back(of->tensor(i));
-  }
-  ACCEPT_VOID(check_amount(tensors, mode));
-  const plot::Choices choices = choices_of(call, tensors, mode);
-  uint64_t failed = 0;
-  const auto map = ACCEPT(
-      accepted(plot::experts_of("", tensors, choices, [&](const plot::NamedTensor&, const Error&) { ++failed; })));
-  if (is_cancelled()) return httpd::refused(503, "cancelled");
-  return sheet_content(map, *of, {}, failed, choices.sample);
 }
 
 }  // namespace weightfs::api

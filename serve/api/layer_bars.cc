@@ -1,0 +1,145 @@
+#include "serve/api/layer_bars.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/text.h"
+#include "report/compare/select_tensors.h"
+#include "report/text/map_of.h"
+
+namespace weightfs::api {
+namespace {
+
+constexpr size_t kMaxBars = 512;
+constexpr const char* kOthers = "other tensors";
+
+constexpr std::array<const char*, 6> kKinds = {"attention", "feed-forward", "experts", "embedding", "norm", "other"};
+constexpr size_t kEmbedding = 3, kNorm = 4;
+
+bool has_word(std::string_view name, std::initializer_list<const char*> words) {
+  return std::ranges::any_of(words, [&](const char* word) { return name.find(word) != name.npos; });
+}
+
+// The kind of a tensor by its name in lower case, as an index of kKinds.
+size_t kind_of(const std::string& lower) {
+  if (has_word(lower, {"exps", "expert"})) return 2;
+  if (has_word(lower, {"norm", "ln_", "layernorm", ".ln"})) return kNorm;
+  if (has_word(lower, {"attn", "attention", "q_proj", "k_proj", "v_proj", "o_proj", "qkv"})) return 0;
+  if (has_word(lower, {"ffn", "mlp", "feed_forward", "gate_proj", "up_proj", "down_proj", ".fc", "intermediate"}))
+    return 1;
+  if (has_word(lower, {"embd", "embed", "wte", "wpe", "lm_head"}) || lower.starts_with("output.")) return kEmbedding;
+  return 5;
+}
+
+// The kinds of names. What follows the layer is the same in each, and is looked at once.
+class Kinds {
+ public:
+  size_t of(const std::string& name, const std::string& layer) {
+    const std::string_view rest = name.starts_with(layer) ? std::string_view(name).substr(layer.size()) : name;
+    if (const auto known = known_.find(rest); known != known_.end()) return known->second;
+    const size_t kind = kind_of(lower_case(name));
+    constexpr size_t kMaxKnown = 10'000;
+    if (known_.size() < kMaxKnown) known_.emplace(rest, kind);
+    return kind;
+  }
+
+ private:
+  std::map<std::string, size_t, std::less<>> known_;
+};
+
+// The name of the bar of a tensor beside the layers, by what it is.
+const char* name_beside_layers(const std::string& name) {
+  const std::string lower = lower_case(name);
+  if (has_word(lower, {"lm_head", "output.weight", "output.bias"}) || lower.starts_with("head.")) return "head";
+  const size_t kind = kind_of(lower);
+  return kind == kEmbedding ? "embeddings" : kind == kNorm ? "norms" : kOthers;
+}
+
+// "conv1" of "conv1.weight": the module that a tensor belongs to.
+std::string module_of(const std::string& name) {
+  const size_t end = name.find_last_of("./");
+  return end == name.npos || end == 0 ? name : name.substr(0, end);
+}
+
+size_t common_length(std::string_view a, std::string_view b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Bars in the order of their first tensors.
+class Bars {
+ public:
+  void add(const std::string& name, const std::string& tensor, size_t index, size_t kind, uint64_t bytes) {
+    const bool is_cut = bars_.size() >= kMaxBars && !places_.contains(name);
+    const auto [place, is_new] = places_.try_emplace(is_cut ? kOthers : name, bars_.size());
+    if (is_new) bars_.push_back({place->first, tensor, index, 0, {}});
+    Bar& bar = bars_[place->second];
+    if (bar.tensors++ > 0) bar.under.resize(common_length(bar.under, tensor));
+    bar.bytes[kind] += bytes;
+  }
+
+  List rows() const {
+    List out;
+    for (const Bar& bar : bars_) {
+      List kinds;
+      uint64_t bytes = 0;
+      for (const uint64_t count : bar.bytes) kinds.emplace_back(count), bytes += count;
+      out.emplace_back(map_of({{"name", bar.name},
+                               {"under", under_of(bar)},
+                               {"tensor", bar.tensors == 1 ? Value(bar.first) : Value(nullptr)},
+                               {"bytes", bytes},
+                               {"kinds", std::move(kinds)}}));
+    }
+    return out;
+  }
+
+ private:
+  struct Bar {
+    std::string name;
+    std::string under;  // how the names of its tensors begin
+    size_t first;       // the index of a tensor
+    uint64_t tensors;
+    std::array<uint64_t, kKinds.size()> bytes;
+  };
+
+  // A prefix that only the tensors of a bar have; empty if there is none.
+  std::string under_of(const Bar& bar) const {
+    if (bar.tensors == 1) return bar.under;
+    const std::string under = bar.under.substr(0, bar.under.find_last_of("./") + 1);
+    const auto is_other = [&](const Bar& other) { return other.name != bar.name && other.under.starts_with(under); };
+    return under.empty() || std::ranges::any_of(bars_, is_other) ? "" : under;
+  }
+
+  std::map<std::string, size_t> places_;
+  std::vector<Bar> bars_;
+};
+
+bool has_layers(const OpenModel& of) {
+  for (size_t i = 0; i < of.model().tensors.size() && !is_cancelled(); ++i)
+    if (!layer_of(of.name(i)).empty()) return true;
+  return false;
+}
+
+}  // namespace
+
+Map layer_bars(const OpenModel& of) {
+  const TensorList& tensors = of.model().tensors;
+  const bool are_layers = has_layers(of);
+  Bars bars;
+  Kinds kinds;
+  for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i) {
+    const std::string name = of.name(i);
+    std::string bar = are_layers ? layer_of(name) : module_of(name);
+    const size_t kind = kinds.of(name, bar);
+    if (bar.empty()) bar = name_beside_layers(name);
+    bars.add(bar, name, i, kind, listed_bytes(tensors, i));
+  }
+  List names;
+  for (const char* kind : kKinds) names.emplace_back(kind);
+  return map_of({{"of", are_layers ? "layers" : "modules"}, {"layers", bars.rows()}, {"kinds", std::move(names)}});
+}
+
+}  // namespace weightfs::api
