@@ -1,94 +1,129 @@
-// A small labelled matrix of coloured cells: a number for each tensor of a model, layer by kind or layer by expert.
+// A small labelled matrix of coloured cells, each a link: a number or a type for each tensor of a model, layer by kind or by expert.
 
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { clean, formatNumber, shorten } from "../format.js";
+import { clean, shorten } from "../format.js";
+import { follow } from "../state.js";
 import { useTheme } from "../theme.js";
-import { colourAt, colourOf, cssColour, kNotFinite, placeOf } from "./palette.js";
+import { cssColour, inkOn } from "./palette.js";
 import { useWidth } from "./size.js";
 
 const kLeastCell = 6;
-const kMostCell = 24;
+const kMostCell = 160;
 const kLabelHeight = 12;
-const kMostLabel = 28;
-const kFont = 11;
+const kMostLabel = 36;
+const kFont = "11px sans-serif";
+const kTextHeight = 14;
 
 // The steps of the keys [rows, columns].
 const kSteps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-function scaleOf({ low, high }) {
-  return { low, high, palette: low < 0 ? "blue-orange" : "cividis" };
-}
+const heightOf = (rows) => (rows <= 48 ? 18 : rows <= 96 ? kTextHeight : kLeastCell);
 
-// The sizes of a matrix in `available` pixels; labels of columns are turned, so that they need no width.
-function layoutOf({ rows, columns }, available, context) {
-  context.font = `${kFont}px sans-serif`;
-  const widest = (names) =>
-    Math.ceil(Math.max(0, ...names.map((name) => context.measureText(shorten(name, kMostLabel)).width)));
-  const left = Math.min(widest(rows) + 8, Math.floor(available * 0.4));
-  const top = widest(columns) + 8;
+// The sizes of a matrix in `available` pixels. Labels of columns are turned if they are wider than the cells.
+function layoutOf({ rows, columns, prefix }, available, context) {
+  context.font = kFont;
+  const widthOf = (name) => Math.ceil(context.measureText(shorten(name, kMostLabel)).width);
+  const widest = (names) => Math.max(0, ...names.map(widthOf));
+  const left = Math.min(Math.max(widest(rows), widthOf(prefix)) + 10, Math.floor(available * 0.35));
+  const label = widest(columns) + 8;
   const width = Math.min(kMostCell, Math.max(kLeastCell, Math.floor((available - left) / columns.length)));
-  const height = Math.min(kMostCell, Math.max(kLeastCell, rows.length > 64 ? kLeastCell : 16));
-  return { left, top, cell: [width, height], width: left + width * columns.length, height: top + height * rows.length };
+  const isTurned = label > width;
+  const top = isTurned ? label : kLabelHeight + 6;
+  const height = heightOf(rows.length);
+  return {
+    left,
+    top,
+    isTurned,
+    cell: [width, height],
+    width: left + width * columns.length,
+    height: top + height * rows.length,
+  };
 }
 
 // Every how many labels one is drawn, so that they do not overlap.
 const strideOf = (cell) => Math.ceil(kLabelHeight / cell);
 
-function drawLabels(context, { rows, columns }, { left, top, cell }, ink) {
+function drawLabels(context, { rows, columns, prefix }, { left, top, isTurned, cell }, ink) {
   context.fillStyle = ink;
-  context.font = `${kFont}px sans-serif`;
+  context.font = kFont;
   context.textBaseline = "middle";
   context.textAlign = "right";
+  context.fillText(shorten(prefix, kMostLabel), left - 6, top - 8, left - 6);
   for (let row = 0; row < rows.length; row += strideOf(cell[1])) {
     context.fillText(shorten(rows[row], kMostLabel), left - 6, top + (row + 0.5) * cell[1], left - 6);
   }
-  context.textAlign = "left";
-  for (let column = 0; column < columns.length; column += strideOf(cell[0])) {
+  context.textAlign = isTurned ? "left" : "center";
+  for (let column = 0; column < columns.length; column += isTurned ? strideOf(cell[0]) : 1) {
     context.save();
-    context.translate(left + (column + 0.5) * cell[0], top - 6);
-    context.rotate(-Math.PI / 2);
+    context.translate(left + (column + 0.5) * cell[0], top - 8);
+    if (isTurned) context.rotate(-Math.PI / 2);
     context.fillText(shorten(columns[column], kMostLabel), 0, 0);
     context.restore();
   }
 }
 
-function draw(canvas, data, layout, cursor) {
+// The cells, each with its text where that fits. `paint(value, row, column, style)` is a colour [red, green, blue], or null for none.
+function draw(canvas, { data, paint, textOf }, layout) {
   const context = canvas.getContext("2d");
   const style = getComputedStyle(canvas);
+  const ink = style.getPropertyValue("--ink");
   const { left, top, cell } = layout;
-  const scale = scaleOf(data);
   context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   context.clearRect(0, 0, layout.width, layout.height);
-  drawLabels(context, data, layout, style.getPropertyValue("--ink"));
+  drawLabels(context, data, layout, ink);
   const gap = cell[0] > 8 && cell[1] > 8 ? 1 : 0;
+  context.textAlign = "center";
+  const fits = new Map();
+  const isNarrower = (text) => {
+    if (!fits.has(text)) fits.set(text, context.measureText(text).width < cell[0] - 6);
+    return fits.get(text);
+  };
   data.values.forEach((line, row) => {
     line.forEach((value, column) => {
-      const isTensor = value !== null || data.tensors[row][column] !== null;
-      if (!isTensor) return;
-      context.fillStyle = cssColour(value === null ? kNotFinite : colourOf(value, scale));
-      context.fillRect(left + column * cell[0], top + row * cell[1], cell[0] - gap, cell[1] - gap);
+      if (data.counts[row][column] === 0) return;
+      const colour = paint(value, row, column, style);
+      const [x, y] = [left + column * cell[0], top + row * cell[1]];
+      context.fillStyle = colour ? cssColour(colour) : style.getPropertyValue("--surface-strong");
+      context.fillRect(x, y, cell[0] - gap, cell[1] - gap);
+      if (cell[1] < kTextHeight) return;
+      const text = textOf(value);
+      if (!isNarrower(text)) return;
+      context.fillStyle = colour ? inkOn(colour) : ink;
+      context.fillText(text, x + (cell[0] - gap) / 2, y + (cell[1] - gap) / 2 + 0.5);
     });
   });
-  if (!cursor) return;
-  const frame = [left + cursor[1] * cell[0], top + cursor[0] * cell[1], cell[0] - gap, cell[1] - gap];
-  for (const [colour, width] of [
-    ["#fff", 4],
-    ["#000", 2],
-  ]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(...frame);
+}
+
+const isCell = ({ counts }, [row, column]) => counts[row]?.[column] > 0;
+
+function firstCell({ counts }) {
+  for (let row = 0; row < counts.length; row += 1) {
+    const column = counts[row].findIndex((count) => count > 0);
+    if (column >= 0) return [row, column];
   }
+  return null;
 }
 
-function cellText(data, [row, column]) {
-  const value = data.values[row][column];
-  const text = value !== null ? formatNumber(value) : data.tensors[row][column] === null ? "none" : "no number";
-  return `${clean(data.rows[row])}, ${clean(data.columns[column])}: ${text}`;
+// The next cell in the direction of a step; the present one if there is none.
+function cellAfter(data, cell, step) {
+  let [row, column] = cell;
+  do {
+    row += step[0];
+    column += step[1];
+    if (isCell(data, [row, column])) return [row, column];
+  } while (data.counts[row]?.[column] !== undefined);
+  return cell;
 }
 
-function Table({ data }) {
-  return html`<div class="scroll short" tabindex="0" role="region" aria-label=${`Table: ${clean(data.label)}`}>
+// What a cell is and what it has, for its link and the line below.
+export function cellText({ data, textOf }, [row, column]) {
+  const count = data.counts[row][column];
+  const several = count > 1 ? ` (${count} tensors)` : "";
+  return `${shorten(data.names[row], 120)} ${shorten(data.columns[column], 120)}: ${textOf(data.values[row][column])}${several}`;
+}
+
+function Table({ data, textOf, label }) {
+  return html`<div class="scroll short" tabindex="0" role="region" aria-label=${`Table: ${label}`}>
     <table class="numbers">
       <thead>
         <tr>
@@ -100,8 +135,10 @@ function Table({ data }) {
         ${data.rows.map(
           (name, row) =>
             html`<tr key=${row}>
-              <th scope="row" title=${clean(name)}>${shorten(name, kMostLabel)}</th>
-              ${data.values[row].map((value) => html`<td class="number">${formatNumber(value)}</td>`)}
+              <th scope="row" title=${clean(data.names[row])}>${shorten(name, kMostLabel)}</th>
+              ${data.values[row].map(
+                (value, column) => html`<td class="number">${data.counts[row][column] > 0 ? textOf(value) : ""}</td>`,
+              )}
             </tr>`,
         )}
       </tbody>
@@ -109,82 +146,90 @@ function Table({ data }) {
   </div>`;
 }
 
-function Bar({ data }) {
-  const scale = scaleOf(data);
-  const stops = Array.from({ length: 17 }, (_, i) => scale.low + (i / 16) * (scale.high - scale.low));
-  const colours = stops.map((stop) => cssColour(colourAt(scale.palette, placeOf(stop, scale))));
-  return html`<div class="colour-bar">
-    <div class="colour-bar-colours" style=${{ background: `linear-gradient(to right, ${colours.join(", ")})` }}></div>
-    <div class="colour-bar-numbers">
-      <span>${formatNumber(data.low)}</span><span>${clean(data.label)}</span><span>${formatNumber(data.high)}</span>
-    </div>
-  </div>`;
-}
-
-// `data` is a response of `overview` or `experts`; `onChoose(index)` is called with the index of a tensor.
-export function Matrix({ data, onChoose }) {
+// `shown`: {label, data: {rows, names, prefix, columns, values, counts}, paint, textOf, hrefOf}; see overview.js and shades.js.
+export function Matrix({ shown, legend }) {
+  const { data, label, hrefOf } = shown;
   const theme = useTheme();
   const [frame, available] = useWidth();
   const canvas = useRef(null);
-  const [cursor, setCursor] = useState(null);
+  const [chosen, setChosen] = useState(null);
+  const [isActive, setIsActive] = useState(false);
   const [isOpen, setIsOpen] = useState(false);
   const layout = useMemo(
     () => (available > 0 && canvas.current ? layoutOf(data, available, canvas.current.getContext("2d")) : null),
     [data, available],
   );
-  useEffect(() => setCursor(null), [data]);
   useEffect(() => {
-    if (layout) draw(canvas.current, data, layout, cursor);
-  }, [data, layout, cursor, theme]);
+    setChosen(null);
+    setIsActive(false);
+  }, [data]);
+  useEffect(() => {
+    if (layout) draw(canvas.current, shown, layout);
+  }, [shown, layout, theme]);
+  const cell = chosen && isCell(data, chosen) ? chosen : firstCell(data);
 
   const cellAt = (event) => {
     const box = canvas.current.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left - layout.left) / layout.cell[0]);
     const row = Math.floor((event.clientY - box.top - layout.top) / layout.cell[1]);
-    return data.values[row]?.[column] === undefined ? null : [row, column];
+    return isCell(data, [row, column]) ? [row, column] : null;
   };
-  const choose = (cell) => {
-    const index = cell && data.tensors[cell[0]][cell[1]];
-    if (index !== null && index !== undefined) onChoose(index);
+  // One link lies over the cell below the pointer, or the one that keys have chosen: it can be opened in another tab, and thousands
+  // of cells cost nothing.
+  const point = (event) => {
+    const at = layout && cellAt(event);
+    if (at) setChosen(at);
+    setIsActive(Boolean(at));
+  };
+  const click = (event) => {
+    const at = layout && cellAt(event);
+    if (at && event.target === canvas.current) follow(hrefOf(at));
   };
   const press = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const step = kSteps[event.key];
-    if (!step && event.key !== "Enter") return;
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    if (event.key === "Enter") choose(cursor);
-    else if (!cursor) setCursor([0, 0]);
-    else {
-      const inside = (place, count) => Math.min(count - 1, Math.max(0, place));
-      setCursor([inside(cursor[0] + step[0], data.rows.length), inside(cursor[1] + step[1], data.columns.length)]);
-    }
+    setChosen(cellAfter(data, cell, step));
   };
   const { width, height } = layout ?? { width: 1, height: 1 };
-  const label = `${clean(data.label)} of ${data.rows.length} rows and ${data.columns.length} columns, from ${formatNumber(data.low)} to ${formatNumber(data.high)}`;
+  const size = `${data.rows.length} rows and ${data.columns.length} columns`;
+  const place = layout &&
+    cell && {
+      left: `${layout.left + cell[1] * layout.cell[0]}px`,
+      top: `${layout.top + cell[0] * layout.cell[1]}px`,
+      width: `${layout.cell[0]}px`,
+      height: `${layout.cell[1]}px`,
+    };
   return html`<div class="matrix" ref=${frame}>
-    <div class="matrix-picture">
+    <div class="matrix-picture" onPointerMove=${point} onPointerDown=${point} onPointerLeave=${() => setIsActive(false)} onClick=${click}>
       <canvas
         ref=${canvas}
-        tabindex="0"
-        role="application"
-        aria-roledescription="matrix"
-        aria-label=${label}
+        role="img"
+        aria-label=${`${label}: ${size}`}
         width=${Math.round(width * devicePixelRatio)}
         height=${Math.round(height * devicePixelRatio)}
         style=${{ width: `${width}px`, height: `${height}px` }}
-        onKeyDown=${press}
-        onPointerMove=${(event) => layout && setCursor(cellAt(event))}
-        onPointerLeave=${() => setCursor(null)}
-        onClick=${(event) => layout && choose(cellAt(event))}
       ></canvas>
+      ${
+        place &&
+        html`<a
+          class="matrix-cell"
+          href=${hrefOf(cell)}
+          aria-label=${cellText(shown, cell)}
+          style=${place}
+          onKeyDown=${press}
+          onFocus=${() => setIsActive(true)}
+          onBlur=${() => setIsActive(false)}
+        ></a>`
+      }
     </div>
     <p class="readout-line" role="status">
-      ${cursor ? cellText(data, cursor) : html`<span class="muted">Arrow keys move, Enter opens the tensor.</span>`}
+      ${isActive && cell ? cellText(shown, cell) : html`<span class="muted">A cell opens its tensor; arrow keys move.</span>`}
     </p>
-    <${Bar} data=${data} />
+    ${legend}
     <details onToggle=${(event) => setIsOpen(event.target.open)}>
-      <summary>Numbers as a table</summary>
-      ${isOpen && html`<${Table} data=${data} />`}
+      <summary>As a table</summary>
+      ${isOpen && html`<${Table} data=${data} textOf=${shown.textOf} label=${label} />`}
     </details>
   </div>`;
 }

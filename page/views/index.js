@@ -8,8 +8,8 @@ export const kViews = [
     title: "Model",
     load: () => import("./model.js"),
     keys: [
-      ["↑ ↓ ← →", "choose a cell of the overview"],
-      ["Enter", "open the tensor of the chosen cell"],
+      ["↑ ↓ ← →", "move among the cells, or the bars"],
+      ["Enter", "open the tensor, or the list of tensors"],
     ],
     needsModel: false,
     isShown: () => true,

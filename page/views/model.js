@@ -2,10 +2,12 @@
 
 import { html } from "../lib.js";
 import { clean, cleanLines, formatBytes, formatCount, formatParameters, formatPercent, shorten } from "../format.js";
-import { Bars } from "../parts/bars.js";
+import { Bars, hasBars } from "../parts/bars.js";
 import { Models } from "../parts/models.js";
 import { Experts, Overview } from "../parts/overview.js";
 import { link } from "../state.js";
+
+const kMostWarnings = 3;
 
 function Alerts({ alerts }) {
   if (alerts.length === 0) return null;
@@ -30,12 +32,29 @@ function Head({ model }) {
   </div>`;
 }
 
-function Facts({ facts }) {
-  if (facts.length === 0) return null;
+// Whether it is whole, and whether it may be used, then what `weightfs info` shows, without what is shown elsewhere.
+function factsOf(model) {
+  const state = [model.complete ? "complete" : "not complete", model.verification].filter(Boolean).join("; ");
+  const facts = model.facts.filter(({ label }) => label !== "licence" && label !== "warnings");
+  const shown = facts.map(({ label, value }) => ({ label, value: label === "files" ? filesOf(model, value) : value }));
+  return [
+    { label: "state", value: state },
+    { label: "licence", value: model.licence ?? "none stated" },
+    ...shown.filter(({ value }) => value !== ""),
+  ];
+}
+
+// The files without how they are verified; a single one needs no word.
+function filesOf({ verification }, value) {
+  const rest = verification === "" ? value : value.replace(`; ${verification}`, "");
+  return rest === "1" ? "" : rest;
+}
+
+function Facts({ model }) {
   return html`<section class="panel">
     <h2>Facts</h2>
     <dl class="facts">
-      ${facts.map(
+      ${factsOf(model).map(
         ({ label, value }, place) => html`<div key=${place}>
           <dt>${clean(label)}</dt>
           <dd>${cleanLines(value)}</dd>
@@ -46,13 +65,14 @@ function Facts({ facts }) {
 }
 
 function Block({ block }) {
-  return html`<tr>
-    <th scope="row" class="name" title=${clean(block.name)}>${shorten(block.name, 56)}</th>
-    <td class="number">${formatCount(block.tensors)}</td>
-    <td class="number">${formatParameters(block.parameters)}</td>
-    <td class="number">${formatBytes(block.bytes)}</td>
-    <td class="number">${formatPercent(block.share)}</td>
-    <td>
+  // The roles stay when a narrow window shows the cells as two lines, where the numbers have their words.
+  return html`<tr role="row">
+    <th scope="row" role="rowheader" class="name" title=${clean(block.name)}>${shorten(block.name, 56)}</th>
+    <td role="cell" class="number" data-word=${block.tensors === 1 ? " tensor" : " tensors"}>${formatCount(block.tensors)}</td>
+    <td role="cell" class="number" data-word=" parameters">${formatParameters(block.parameters)}</td>
+    <td role="cell" class="number">${formatBytes(block.bytes)}</td>
+    <td role="cell" class="number">${formatPercent(block.share)}</td>
+    <td role="cell">
       ${clean(block.types)}${" "}
       ${block.refused > 0 && html`<span class="refused">${formatCount(block.refused)} refused</span>`}
     </td>
@@ -64,18 +84,18 @@ function Blocks({ blocks }) {
   return html`<section class="panel">
     <h2>Blocks</h2>
     <div class="scroll" tabindex="0" role="region" aria-label="Blocks">
-      <table class="blocks">
-        <thead>
-          <tr>
-            <th scope="col">block</th>
-            <th scope="col" class="number">tensors</th>
-            <th scope="col" class="number">parameters</th>
-            <th scope="col" class="number">size</th>
-            <th scope="col" class="number">share</th>
-            <th scope="col">types</th>
+      <table class="blocks" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            <th scope="col" role="columnheader">block</th>
+            <th scope="col" role="columnheader" class="number">tensors</th>
+            <th scope="col" role="columnheader" class="number">parameters</th>
+            <th scope="col" role="columnheader" class="number">size</th>
+            <th scope="col" role="columnheader" class="number">share</th>
+            <th scope="col" role="columnheader">types</th>
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           ${blocks.map((block, place) => html`<${Block} key=${place} block=${block} />`)}
         </tbody>
       </table>
@@ -83,31 +103,40 @@ function Blocks({ blocks }) {
   </section>`;
 }
 
-function Warnings({ warnings, count }) {
-  if (count === 0) return null;
-  const isCut = count > warnings.length;
-  return html`<details class="panel">
-    <summary>${formatCount(count)} ${count === 1 ? "warning" : "warnings"}</summary>
-    <ul class="warnings">
-      ${warnings.map((warning, place) => html`<li key=${place}>${clean(warning)}</li>`)}
-    </ul>
-    ${isCut && html`<p><a href=${link({ view: "files", file: "warnings.txt" })}>All are in warnings.txt</a></p>`}
-  </details>`;
+// A few warnings are shown; of more, the first ones, and the others when they are wanted.
+function Warnings({ model }) {
+  const isNew = (warning) => !model.alerts.some((alert) => alert.includes(warning));
+  const all = [...model.warnings, ...model.fact_warnings].filter(isNew);
+  if (all.length === 0) return null;
+  const more = all.slice(kMostWarnings);
+  const isCut = model.warning_count > model.warnings.length;
+  const list = (warnings) => html`<ul class="warnings">
+    ${warnings.map((warning, place) => html`<li key=${place}>${clean(warning)}</li>`)}
+  </ul>`;
+  return html`<section class="notice warning" aria-label="Warnings">
+    ${list(all.slice(0, kMostWarnings))}
+    ${
+      more.length > 0 &&
+      html`<details>
+        <summary>${formatCount(more.length + model.warning_count - model.warnings.length)} more warnings</summary>
+        ${list(more)} ${isCut && html`<p><a href=${link({ view: "files", file: "warnings.txt" })}>All are in warnings.txt</a></p>`}
+      </details>`
+    }
+  </section>`;
 }
 
 export default function ModelView({ location, model }) {
   if (model === null) return html`<${Models} location=${location} />`;
-  const hasBars = model.bars.layers.some((layer) => layer.bytes > 0);
   return html`
     <${Alerts} alerts=${model.alerts} />
+    <${Warnings} model=${model} />
     <${Head} model=${model} />
     <div class="columns">
-      <${Facts} facts=${model.facts} />
+      <${Facts} model=${model} />
       <${Blocks} blocks=${model.blocks} />
     </div>
-    ${hasBars && html`<${Bars} bars=${model.bars} />`}
+    ${hasBars(model.bars) && html`<${Bars} bars=${model.bars} />`}
     ${model.tensors > 0 && html`<${Overview} model=${model} />`}
     ${model.has_experts && html`<${Experts} model=${model} />`}
-    <${Warnings} warnings=${model.warnings} count=${model.warning_count} />
   `;
 }
