@@ -7,7 +7,12 @@ import { follow, link } from "./state.js";
 import { chooseTheme, chosenTheme, themeAfter } from "./theme.js";
 import { kViews } from "./views/index.js";
 
-const kThemeNames = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
+const kThemeNames = { auto: "like the system", light: "light", dark: "dark" };
+// A circle with a dark half, and an arrow into a tray: shown alone where there is no room for words.
+const kThemeIcon = "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Zm0 1.5a5.5 5.5 0 0 1 0 11Z";
+const kSaveIcon = "M7.2 1h1.6v6.6l2.5-2.5 1.1 1.1L8 10.6 3.6 6.2l1.1-1.1 2.5 2.5ZM2 10.5h1.6V13h8.8v-2.5H14v4.1H2Z";
+
+const kToastTime = 10_000; // milliseconds
 
 const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
 
@@ -49,24 +54,46 @@ function ThemeButton() {
     chooseTheme(next);
     setTheme(next);
   };
-  return html`<button type="button" onClick=${change}>${kThemeNames[theme]}</button>`;
+  return html`<${Tool} icon=${kThemeIcon} words=${`Theme: ${kThemeNames[theme]}`} hint=${`Change to ${kThemeNames[themeAfter(theme)]}`} onClick=${change} />`;
 }
 
-// The report is a file of what the page shows; its module is loaded when it is first wanted.
+// A button with an icon, and with its words if there is room; they are its name in any case.
+function Tool({ icon, words, hint, onClick, isBusy = false }) {
+  return html`<button type="button" class="tool" title=${hint} disabled=${isBusy} onClick=${onClick}>
+    <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d=${icon} fill="currentColor" /></svg>
+    <span class="words">${words}</span>
+  </button>`;
+}
+
+// The report is a file of what the page shows; its dialog is loaded when it is first wanted.
 function ReportButton({ onFailure }) {
-  const [isBusy, setIsBusy] = useState(false);
-  const save = async () => {
-    setIsBusy(true);
+  const [Dialog, setDialog] = useState(null);
+  const [isOpen, setIsOpen] = useState(false);
+  const [saved, setSaved] = useState("");
+  const open = async () => {
+    setSaved("");
     try {
-      const { saveReport } = await import("./report.js");
-      await saveReport();
+      const { ReportDialog } = await import("./report_dialog.js");
+      setDialog(() => ReportDialog);
+      setIsOpen(true);
     } catch (error) {
-      if (!isAborted(error)) onFailure(error);
-    } finally {
-      setIsBusy(false);
+      onFailure(error);
     }
   };
-  return html`<button type="button" disabled=${isBusy} onClick=${save}>Report</button>`;
+  // Long enough to be read; a screen reader has it at once.
+  useEffect(() => {
+    const timer = saved && setTimeout(() => setSaved(""), kToastTime);
+    return () => clearTimeout(timer);
+  }, [saved]);
+  return html`
+    <${Tool} icon=${kSaveIcon} words="Save report…" hint="Save this view as one HTML file" onClick=${open} />
+    ${
+      Dialog &&
+      isOpen &&
+      html`<${Dialog} onClose=${() => setIsOpen(false)} onSaved=${(name) => setSaved(`Saved as ${name}`)} onFailure=${onFailure} />`
+    }
+    <p class=${saved ? "toast" : "hidden-text"} role="status">${saved}</p>
+  `;
 }
 
 function Navigation({ present, model }) {
@@ -95,7 +122,7 @@ export function Header({ location, view, model, source, onKeys, onFailure }) {
     <span class="tools">
       <${ReportButton} onFailure=${onFailure} />
       <${ThemeButton} />
-      <button type="button" aria-label="Keys" title="Keys (?)" onClick=${onKeys}>?</button>
+      <button type="button" aria-label="Help" title="Keys and documents (?)" onClick=${onKeys}>?</button>
     </span>
   </header>`;
 }

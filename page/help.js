@@ -1,11 +1,19 @@
-// The dialog with the keys of the page and of the present view.
+// The dialog with the keys of the page and of the present view, and links to the documents, which are a part of the program.
 
 import { html, useEffect, useRef } from "./lib.js";
 
 const kPageKeys = [
-  ["?", "show this list"],
+  ["?", "show this help"],
   ["Esc", "close it"],
   ["Tab", "next control"],
+];
+
+const kDocuments = [
+  ["weightfs.1.md", "Manual of all commands"],
+  ["examples.md", "Examples"],
+  ["summary.md", "What the facts of a model mean"],
+  ["numbers.md", "How numbers and pictures are computed"],
+  ["serve.md", "Serving models over HTTP"],
 ];
 
 function KeyTable({ title, keys }) {
@@ -36,9 +44,19 @@ export function HelpDialog({ view, isOpen, onClose }) {
   };
   return html`<dialog ref=${dialog} class="help" aria-labelledby="help-title" onClose=${onClose} onClick=${closeOutside}>
     <div class="help-body">
-      <h2 id="help-title">Keys</h2>
+      <h2 id="help-title">Help</h2>
       <${KeyTable} title=${view.title} keys=${view.keys} />
       <${KeyTable} title="Everywhere" keys=${kPageKeys} />
+      <section>
+        <h3>Documents</h3>
+        <ul class="documents">
+          ${kDocuments.map(
+            ([file, title]) => html`<li key=${file}>
+              <a href=${`/.weightfs/page/docs/${file}`} target="_blank" rel="noopener">${title}</a>
+            </li>`,
+          )}
+        </ul>
+      </section>
       <button type="button" class="primary" onClick=${() => dialog.current.close()}>Close</button>
     </div>
   </dialog>`;

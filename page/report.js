@@ -131,9 +131,14 @@ function documentOf(main, styles, server, date) {
   return `<!doctype html>\n${text}\n`;
 }
 
-// Downloads the present view. Fails with an ApiError if the server does not respond.
+// The name of the file of the present view.
+export const reportName = () => `${fileNameOf(document.title)}.html`;
+
+// Downloads the present view; the name of the file. Fails with an ApiError if the server does not respond.
 export async function saveReport() {
   const [server, styles] = await Promise.all([getJson("models", {}), readStyles()]);
   const text = documentOf(document.querySelector("main"), styles, server, new Date());
-  save(new Blob([text], { type: "text/html" }), `${fileNameOf(document.title)}.html`);
+  const name = reportName();
+  save(new Blob([text], { type: "text/html" }), name);
+  return name;
 }

@@ -30,6 +30,7 @@ constexpr const char* kPolicy =
 std::string_view type_of(std::string_view name) {
   if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
   if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  if (name.ends_with(".md")) return "text/plain; charset=utf-8";
   return "text/html; charset=utf-8";
 }
 
@@ -66,7 +67,7 @@ Accepted<Response> WebPage::file(const Request& request, const std::string& name
   if (!is_asset_name(name)) return missing();
   std::string text;
   Asset asset{name, {}, {}};
-  if (directory_.empty()) {
+  if (directory_.empty() || name.starts_with("docs/")) {
     const auto assets = page_assets();
     const auto found = std::ranges::find(assets, name, &Asset::name);
     if (found == assets.end()) return missing();
