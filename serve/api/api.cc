@@ -37,6 +37,7 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
       Endpoint{"overview", Kind::stream, overview},           Endpoint{"experts", Kind::stream, experts},
       Endpoint{"compare", Kind::stream, compare_models},      Endpoint{"duplicates", Kind::stream, find_equal_tensors},
       Endpoint{"deviation", Kind::stream, deviation},         Endpoint{"index", Kind::description, list_locations},
+      Endpoint{"groups", Kind::summary, list_groups},         Endpoint{"line", Kind::computation, line},
   };
   const auto& path = target.segments;
   const bool is_api = path.size() == 4 && path[0] == ".weightfs" && path[1] == "api" && path[2] == "v1";

@@ -96,6 +96,27 @@ Accepted<Content> histogram(const Call& call) {
                               {"sample", curves.is_sample}}));
 }
 
+Accepted<Content> line(const Call& call) {
+  const Named named = ACCEPT(tensor_of(call));
+  const uint64_t points = ACCEPT(call.query.number("points", 1024, numbers::kMaxGridSide));
+  ACCEPT_VOID(check_amount({named.tensor}, Mode::full));
+  const auto elements = ACCEPT(accepted(numbers::Elements::of(named.tensor.tensor)));
+  const plot::Choices choices = choices_of(call, {named.tensor}, Mode::full);
+  const numbers::GridOptions options{
+      .rows = 1, .columns = static_cast<size_t>(std::max<uint64_t>(1, points)), .threads = choices.threads};
+  const uint64_t count = elements.count();
+  const auto grid =
+      ACCEPT(accepted(numbers::grid_of(elements, {.columns = count}, {0, 0, 1, count}, options, choices.count_bytes)));
+  List low, high, mean;
+  for (const numbers::GridCell& cell : grid.cells) {
+    low.push_back(number_or_null(cell.min));
+    high.push_back(number_or_null(cell.max));
+    mean.push_back(number_or_null(cell.mean));
+  }
+  return json_content(
+      map_of({{"count", count}, {"low", std::move(low)}, {"high", std::move(high)}, {"mean", std::move(mean)}}));
+}
+
 Accepted<Content> channels(const Call& call) {
   const Named named = ACCEPT(tensor_of(call));
   std::vector<plot::NamedTensor> against = ACCEPT(second_of(call));

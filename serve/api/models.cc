@@ -35,7 +35,29 @@ Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
   return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
 }
 
+// From what must not be read to what is verified best; bytes without a digest are between those that differ and those
+// that only the connection protects.
+int rank_of_verification(const TensorList& tensors, size_t i) {
+  constexpr int kRefused = -2, kMismatch = -1;
+  if (tensors.is_refused(i)) return kRefused;
+  const VerifiedBy by = tensors[i].source.verification();
+  return by == VerifiedBy::mismatch ? kMismatch : static_cast<int>(by);
+}
+
 }  // namespace
+
+std::string shown_layer(std::string_view name) {
+  std::string layer = layer_of(name);
+  return layer.empty() ? std::string(kNoLayer) : layer;
+}
+
+bool Filter::is_part_of(const Filter& other) const {
+  const auto has = [&](const std::string& word) {
+    return std::ranges::any_of(words, [&](const std::string& own) { return own.find(word) != own.npos; });
+  };
+  return (other.dtype.empty() || other.dtype == dtype) && (other.layer.empty() || other.layer == layer) &&
+         under.starts_with(other.under) && std::ranges::all_of(other.words, has);
+}
 
 bool is_before(std::string_view a, std::string_view b) {
   size_t i = 0, j = 0;
@@ -81,6 +103,7 @@ std::string OpenModel::name(size_t tensor) const {
 plot::NamedTensor OpenModel::tensor(size_t tensor) const { return {name(tensor), model_->tensors[tensor], model_}; }
 
 Result<std::shared_ptr<const std::vector<uint32_t>>> OpenModel::in_order(Order order) const {
+  if (order == Order::share) order = Order::bytes;
   {
     const std::scoped_lock lock(mutex_);
     if (const auto known = orders_.find(order); known != orders_.end()) return known->second;
@@ -88,6 +111,7 @@ Result<std::shared_ptr<const std::vector<uint32_t>>> OpenModel::in_order(Order o
   auto all = std::make_shared<std::vector<uint32_t>>(model_->tensors.size());
   std::iota(all->begin(), all->end(), 0U);
   TRY_VOID(sort(order, *all));
+  if (order == Order::verification) return all;  // it changes when bytes are read
   const std::scoped_lock lock(mutex_);
   return orders_.try_emplace(order, std::move(all)).first->second;
 }
@@ -109,30 +133,37 @@ Result<void> OpenModel::sort(Order order, std::vector<uint32_t>& all) const {
     case Order::parameters:
       return sort_by(all, [&](uint32_t i) { return parameters(i); });
     case Order::bytes:
+    case Order::share:
       return sort_by(all, [&](uint32_t i) { return listed_bytes(tensors, i); });
+    case Order::verification: {
+      std::vector<int> ranks(all.size());
+      for (size_t i = 0; i < ranks.size() && !is_cancelled(); ++i) ranks[i] = rank_of_verification(tensors, i);
+      return sort_by(all, [&](uint32_t i) { return ranks[i]; });
+    }
   }
   return {};
 }
 
-Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::vector<std::string>& words,
-                                                                     const std::string& under) const {
-  std::string search = under + '\n';
-  for (size_t i = 0; i < words.size(); ++i) search += (i == 0 ? "" : " ") + words[i];
+bool OpenModel::shows(const Filter& filter, size_t tensor) const {
+  const TensorList& tensors = model_->tensors;
+  if (!filter.dtype.empty() && dtype_text(tensors[tensor]) != filter.dtype) return false;
+  const bool is_scoped = !tensors.scope(tensor).empty();
+  const std::string scoped = is_scoped ? name(tensor) : std::string();
+  const std::string_view text = is_scoped ? std::string_view(scoped) : tensors.name(tensor);
+  if (!text.starts_with(filter.under)) return false;
+  if (!filter.layer.empty() && shown_layer(text) != filter.layer) return false;
+  return std::ranges::all_of(filter.words, [&](const std::string& word) { return has_word(text, word); });
+}
+
+Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const Filter& filter) const {
   std::shared_ptr<const std::vector<char>> wider;  // what is typed further finds a part of what was found
   {
     const std::scoped_lock lock(mutex_);
-    if (last_match_ && search == last_search_) return last_match_;
-    if (search.starts_with(last_search_) && !under.empty() == !last_search_.starts_with('\n')) wider = last_match_;
+    if (last_match_ && filter == last_filter_) return last_match_;
+    if (filter.is_part_of(last_filter_)) wider = last_match_;
   }
   auto match = std::make_shared<std::vector<char>>(model_->tensors.size());
-  const auto is_match = [&](size_t i) {
-    if (wider && (*wider)[i] == 0) return false;
-    const bool is_scoped = !model_->tensors.scope(i).empty();
-    const std::string scoped = is_scoped ? name(i) : std::string();
-    const std::string_view text = is_scoped ? std::string_view(scoped) : model_->tensors.name(i);
-    return text.starts_with(under) &&
-           std::ranges::all_of(words, [&](const std::string& word) { return has_word(text, word); });
-  };
+  const auto is_match = [&](size_t i) { return (!wider || (*wider)[i] != 0) && shows(filter, i); };
   constexpr size_t kPart = 1'000;
   TRY_VOID(in_parallel(match->size() / kPart + 1, processors(kSearchThreads), [&](uint64_t part) -> Result<void> {
     if (is_cancelled()) return cancelled();
@@ -141,7 +172,7 @@ Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const std::
     return {};
   }));
   const std::scoped_lock lock(mutex_);
-  last_search_ = std::move(search);
+  last_filter_ = filter;
   last_match_ = match;
   return last_match_;
 }

@@ -18,8 +18,26 @@
 
 namespace weightfs::api {
 
-/// The order of the rows of the table.
-enum class Order { index, name, dtype, shape, parameters, bytes };
+/// The order of the rows of the table. `verification` begins with what cannot be trusted.
+enum class Order { index, name, dtype, shape, parameters, bytes, share, verification };
+
+/// Which tensors the table and the tree show: those that have all of it. What is empty excludes none.
+struct Filter {
+  std::vector<std::string> words;  ///< of the name, in lower case
+  std::string under;               ///< what the name begins with
+  std::string dtype;
+  std::string layer;  ///< as of layer_of(), or kNoLayer
+
+  bool is_empty() const { return words.empty() && under.empty() && dtype.empty() && layer.empty(); }
+  /// Whether it shows nothing that `other` does not show.
+  bool is_part_of(const Filter& other) const;
+  friend bool operator==(const Filter&, const Filter&) = default;
+};
+
+/// The layer of tensors without one.
+inline constexpr std::string_view kNoLayer = "other";
+/// The layer of a tensor by its name: layer_of(), or kNoLayer.
+std::string shown_layer(std::string_view name);
 
 /// A model of the tree. Callable from any thread.
 class OpenModel {
@@ -46,10 +64,8 @@ class OpenModel {
   /// All tensors in an ascending order; numbers in names are compared as numbers.
   /// Fails with resource when it is cancelled.
   Result<std::shared_ptr<const std::vector<uint32_t>>> in_order(Order order) const;
-  /// For each tensor, whether its name has all `words` (in lower case), and begins with `under`. Fails with resource,
-  /// also when it is cancelled.
-  Result<std::shared_ptr<const std::vector<char>>> matching(const std::vector<std::string>& words,
-                                                            const std::string& under) const;
+  /// For each tensor, whether the filter shows it. Fails with resource, also when it is cancelled.
+  Result<std::shared_ptr<const std::vector<char>>> matching(const Filter& filter) const;
   /// The path of a tensor below tensors/; empty if it is not known.
   std::string file_path(size_t tensor) const;
 
@@ -60,6 +76,7 @@ class OpenModel {
   };
 
   Result<void> sort(Order order, std::vector<uint32_t>& all) const;
+  bool shows(const Filter& filter, size_t tensor) const;
   Result<std::shared_ptr<const FilePaths>> file_paths() const;
 
   const ModelPtr model_;
@@ -70,7 +87,7 @@ class OpenModel {
   mutable summary::Summarised summarised_;
   mutable std::mutex mutex_;  // guards the next ones; never held while they are computed
   mutable std::map<Order, std::shared_ptr<const std::vector<uint32_t>>> orders_;
-  mutable std::string last_search_;
+  mutable Filter last_filter_;
   mutable std::shared_ptr<const std::vector<char>> last_match_;
   mutable std::shared_ptr<const FilePaths> paths_;
 };

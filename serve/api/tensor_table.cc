@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/cancel.h"
+#include "base/files/leaf.h"
 #include "base/text.h"
 #include "fs/tree/listing.h"
 #include "numbers/elements.h"
@@ -47,8 +48,34 @@ Map row_of(const OpenModel& of, size_t index) {
                  {"bytes", bytes},
                  {"share", share_of(bytes, of.total_bytes())},
                  {"verification", verification_of(tensors[index])},
+                 {"numbers", numbers::Elements::of(tensors[index]).has_value()},
+                 {"ready", tensors.is_refused(index) || is_ready(tensors[index].source)},
                  {"refused", tensors.is_refused(index)}});
 }
+
+Accepted<Filter> filter_of(const Query& query) {
+  return Filter{.words = ACCEPT(query.words("q")),
+                .under = query.text("under"),
+                .dtype = query.text("dtype"),
+                .layer = query.text("layer")};
+}
+
+// What all names begin with, up to a point or a slash.
+class CommonPrefix {
+ public:
+  void add(const OpenModel& of, size_t index) {
+    if (text_ && text_->empty()) return;
+    const std::string name = of.name(index);
+    std::string_view rest = text_ ? std::string_view(*text_) : std::string_view(name);
+    const auto differing = std::ranges::mismatch(rest, name).in1;
+    rest = rest.substr(0, static_cast<size_t>(differing - rest.begin()));
+    text_ = std::string(rest.substr(0, rest.find_last_of("./") + 1));
+  }
+  std::string text() const { return text_.value_or(""); }
+
+ private:
+  std::optional<std::string> text_;
+};
 
 // A child of a prefix: a tensor, or all tensors whose names go on in the same way.
 struct Child {
@@ -167,36 +194,33 @@ Accepted<Content> list_tensors(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
   const uint64_t offset = ACCEPT(call.query.number("offset", 0, UINT64_MAX));
   const uint64_t limit = ACCEPT(call.query.number("limit", 200, kMaxPage));
-  const auto order =
-      static_cast<Order>(ACCEPT(call.query.choice("sort", {"index", "name", "dtype", "shape", "parameters", "bytes"})));
+  const auto order = static_cast<Order>(ACCEPT(
+      call.query.choice("sort", {"index", "name", "dtype", "shape", "parameters", "bytes", "share", "verification"})));
   const bool is_descending = ACCEPT(call.query.choice("order", {"asc", "desc"})) == 1;
   const auto all = ACCEPT(accepted(of->in_order(order)));
-  const auto words = ACCEPT(call.query.words("q"));
-  const std::string under = call.query.text("under");
+  const Filter filter = ACCEPT(filter_of(call.query));
   std::shared_ptr<const std::vector<char>> matching;
-  if (!words.empty() || !under.empty()) matching = ACCEPT(accepted(of->matching(words, under)));
+  if (!filter.is_empty()) matching = ACCEPT(accepted(of->matching(filter)));
   List rows;
+  CommonPrefix prefix;
   uint64_t total = 0;
-  if (matching == nullptr) {
-    total = all->size();
-    for (uint64_t i = offset; i < total && i - offset < limit; ++i)
-      rows.emplace_back(row_of(*of, (*all)[static_cast<size_t>(is_descending ? total - 1 - i : i)]));
-  } else {
-    for (size_t i = 0; i < all->size(); ++i) {
-      const uint32_t index = (*all)[is_descending ? all->size() - 1 - i : i];
-      if ((*matching)[index] == 0) continue;
-      if (total >= offset && total - offset < limit) rows.emplace_back(row_of(*of, index));
-      ++total;
-    }
+  for (size_t i = 0; i < all->size(); ++i) {
+    const uint32_t index = (*all)[is_descending ? all->size() - 1 - i : i];
+    if (matching != nullptr && (*matching)[index] == 0) continue;
+    if (total >= offset && total - offset < limit) rows.emplace_back(row_of(*of, index));
+    if (offset == 0) prefix.add(*of, index);
+    ++total;
   }
-  return json_content(map_of({{"total", total}, {"offset", offset}, {"tensors", std::move(rows)}}));
+  Map out = map_of({{"total", total}, {"offset", offset}, {"tensors", std::move(rows)}});
+  if (offset == 0) out.append("prefix", prefix.text());
+  return json_content(out);
 }
 
 Accepted<Content> list_names(const Call& call) {
   const OpenModelPtr of = ACCEPT(call.model());
-  const std::string under = call.query.text("under");
-  const auto words = ACCEPT(call.query.words("q"));
-  const auto matching = ACCEPT(accepted(of->matching(words, under)));
+  const Filter filter = ACCEPT(filter_of(call.query));
+  const std::string& under = filter.under;
+  const auto matching = ACCEPT(accepted(of->matching(filter)));
   const auto children = ACCEPT(accepted(children_of(*of, under, *matching)));
   const bool is_folded = !call.query.flag("each");
   List entries;
@@ -225,7 +249,6 @@ Accepted<Content> describe_tensor(const Call& call) {
   out.append("previous", named.index == 0 ? Value(nullptr) : Value(named.index - 1));
   out.append("next", named.index + 1 >= count ? Value(nullptr) : Value(named.index + 1));
   out.append("error", elements ? Value(nullptr) : Value(elements.error().message));
-  out.append("numbers", elements.has_value());
   out.append("rows", matrix.rows);
   out.append("columns", matrix.columns);
   out.append("downloads", downloads_of(call, of, named.index));

@@ -43,6 +43,7 @@ class ApiTest : public testing::Test {
       builder.tensor("layers." + std::string(layer) + ".norm.weight", "F32", "2", floats({1, 1}));
     }
     builder.tensor("output.weight", "F32", "4,2", floats({-1, 0, 1, 2, 3, 4, 5, NAN}));
+    builder.tensor("output.bias", "F16", "2", std::string(4, '\0'));
     return lay_out(std::make_shared<Model>(read_model({"m.safetensors", in_memory(builder.build())}).value()), "m",
                    1'700'000'000'000'000'000);
   }
@@ -123,8 +124,46 @@ TEST_F(ApiTest, TableIsSortedAndSearched) {
   EXPECT_THAT(names("tensors?q=norm%202"), ElementsAre("layers.2.norm.weight")) << "after a narrower search";
   EXPECT_THAT(names("tensors?under=output"), ElementsAre("output.weight"));
   EXPECT_THAT(names("tensors?sort=bytes&order=desc&limit=1"), ElementsAre("layers.10.attn.weight"));
+  EXPECT_THAT(names("tensors?sort=share&order=desc&limit=1"), ElementsAre("layers.10.attn.weight"));
   EXPECT_EQ(ask("tensors?sort=colour").status, 400);
   EXPECT_EQ(ask("tensors?limit=1001").status, 400);
+}
+
+TEST_F(ApiTest, TableIsFilteredByTypeAndLayer) {
+  const auto groups = [&](const char* list) { return names("groups", list); };
+  EXPECT_THAT(groups("dtypes"), ElementsAre("float32", "float16"));
+  EXPECT_THAT(groups("layers"), ElementsAre("layers.0", "layers.1", "layers.2", "layers.10", "other"));
+  EXPECT_THAT(names("tensors?layer=layers.1"), ElementsAre("layers.1.attn.weight", "layers.1.norm.weight"))
+      << "not those of layers.10";
+  EXPECT_THAT(names("tensors?layer=other"), ElementsAre("output.weight", "output.bias"));
+  EXPECT_THAT(names("tensors?dtype=float16"), ElementsAre("output.bias"));
+  EXPECT_THAT(names("tensors?dtype=float16&layer=layers.1"), ElementsAre());
+  EXPECT_THAT(names("tensors?layer=layers.2&q=norm"), ElementsAre("layers.2.norm.weight")) << "after another filter";
+  EXPECT_THAT(names("tree?layer=layers.2", "entries", "label"), ElementsAre("layers"));
+}
+
+TEST_F(ApiTest, TableHasTheCommonBeginningOfItsNames) {
+  const auto prefix = [&](const std::string& target) { return std::string(text_in(json(target), "prefix")); };
+  EXPECT_EQ(prefix("tensors"), "");
+  EXPECT_EQ(prefix("tensors?q=layers"), "layers.");
+  EXPECT_EQ(prefix("tensors?q=layers.1"), "layers.") << "of 1 and 10";
+  EXPECT_EQ(prefix("tensors?under=layers.10"), "layers.10.");
+  EXPECT_EQ(prefix("tensors?q=nothing"), "");
+}
+
+TEST_F(ApiTest, RefusedTensorsAreTheFirstByVerification) {
+  SafetensorsBuilder builder;
+  builder.tensor("whole", "F32", "2", floats({1, 1}));
+  builder.tensor("cut", "F32", "4", floats({1, 1, 1, 1}));
+  std::string bytes = builder.build();
+  bytes.resize(bytes.size() - 4);
+  const TreePtr cut = lay_out(std::make_shared<Model>(read_model({"m.safetensors", in_memory(bytes)}).value()), "m",
+                              1'700'000'000'000'000'000);
+  Forest forest(cut);
+  Api api(forest, "m.safetensors", [](const std::string& path) { return path; });
+  const httpd::Request asked = request("tensors?sort=verification&limit=1");
+  const auto answered = api.answer(asked, httpd::parse_target(asked.target).value(), {});
+  EXPECT_THAT(text_of(**answered), HasSubstr("\"name\":\"cut\""));
 }
 
 TEST_F(ApiTest, IndexSaysWhereTheTensorsAre) {
@@ -152,7 +191,16 @@ TEST_F(ApiTest, NumbersAreThoseOfTheTensor) {
   EXPECT_THAT(body("values?t=8&window=2,4,0,2"), HasSubstr("[[3.0,4.0],[5.0,\"NaN\"]]"));
   EXPECT_THAT(body("values?t=0&window=0,2,6,8&down=1&right=0"), HasSubstr("[[48.0,56.0],[49.0,57.0]]"));
   EXPECT_EQ(ask("values?t=0&window=0,9,0,1").status, 400);
-  EXPECT_EQ(ask("statistics?t=9").status, 404);
+  EXPECT_EQ(ask("statistics?t=99").status, 404);
+}
+
+TEST_F(ApiTest, LineHasTheLimitsOfEachInterval) {
+  EXPECT_EQ(body("line?t=8"),
+            "{\"count\":8,\"low\":[-1.0,0.0,1.0,2.0,3.0,4.0,5.0,null],"
+            "\"high\":[-1.0,0.0,1.0,2.0,3.0,4.0,5.0,null],"
+            "\"mean\":[-1.0,0.0,1.0,2.0,3.0,4.0,5.0,null]}");
+  EXPECT_EQ(body("line?t=0&points=2"), "{\"count\":64,\"low\":[0.0,32.0],\"high\":[31.0,63.0],\"mean\":[15.5,47.5]}");
+  EXPECT_EQ(ask("line?t=0&points=4097").status, 400);
 }
 
 TEST_F(ApiTest, HeatMapHasAByteForEachCell) {
