@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "formats/mapping/mapping.h"
 #include "formats/model.h"
 #include "report/compare/bytes.h"
 
@@ -23,9 +24,13 @@ struct MappedNames {
   size_t unmapped;  ///< of the tensors: they keep their names, or are absent
 };
 
-/// Nothing if the names of both are compared as they are: no side is a GGUF, the other is no repository of the same
-/// architecture, or no tensor has a place in a GGUF. Weights that the repository packs are computed. Fails as
+/// The tensors of a repository with the names and values that a GGUF has; weights that it packs are computed. Fails
+/// with unsupported for a model that has no class of transformers, or one that llama.cpp lacks, and as
 /// computed_weights() does.
+Result<mapping::WithGgufNames> gguf_tensors(const ModelPtr& repository);
+
+/// Nothing if the names of both are compared as they are: no side is a GGUF, the other is no repository of the same
+/// architecture, or no tensor has a place in a GGUF. Fails as computed_weights() does.
 Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPtr& b);
 
 /// "25 of 27 tensors of A were compared by the names of llama.cpp".

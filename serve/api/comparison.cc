@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
+#include <optional>
+#include <string_view>
 
 #include "base/cancel.h"
 #include "base/values/json_printer.h"
@@ -17,15 +20,50 @@
 namespace weightfs::api {
 namespace {
 
-// The places of the tensors that differ, by the name in the first model.
-Map indices_of(const compare::ContentsComparison& found, const Model& a) {
+// The indices of the tensors of a compared model in the model as it is stored. A weight that was computed for the
+// comparison has none.
+class StoredIndices {
+ public:
+  StoredIndices(const Model& compared, const Model& stored) : compared_(compared), stored_(stored) {
+    for (size_t i = 0; &compared != &stored && i < stored.tensors.size() && !is_cancelled(); ++i)
+      places_.emplace(key_of(stored, i), i);
+  }
+
+  std::optional<size_t> of(size_t index) const {
+    if (&compared_ == &stored_) return index;
+    const auto place = places_.find(key_of(compared_, index));
+    if (place == places_.end()) return std::nullopt;
+    const TensorList &own = compared_.tensors, &others = stored_.tensors;
+    const bool is_same =
+        own.dtype(index) == others.dtype(place->second) && own.nbytes(index) == others.nbytes(place->second);
+    return is_same ? std::optional(place->second) : std::nullopt;
+  }
+
+ private:
+  using Key = std::pair<std::string_view, std::string_view>;  // scope and name
+
+  static Key key_of(const Model& model, size_t i) { return {model.tensors.scope(i), model.tensors.name(i)}; }
+
+  const Model& compared_;
+  const Model& stored_;
+  std::map<Key, size_t> places_;
+};
+
+// The places of the tensors that differ, by the name in the first model. Those of a repository that is compared as a
+// GGUF has it are those of `names=gguf`.
+Map indices_of(const compare::ContentsComparison& found, const ModelPtr& a, const ModelPtr& b) {
   Map out;
-  const auto add = [&](const compare::TensorPair& pair) {
-    if (is_cancelled()) return;
-    out.append(std::string(a.tensors.name(pair.a)), List{pair.a, pair.b});
-  };
   for (const compare::ModelComparison& models : found.models) {
-    if (!models.path.empty() || models.mapped) continue;
+    if (!models.path.empty()) continue;
+    const auto stored = [&](const ModelPtr& compared, const ModelPtr& own) {
+      return StoredIndices(*compared, models.mapped ? *compared : *own);
+    };
+    const StoredIndices of_a = stored(models.a, a), of_b = stored(models.b, b);
+    const auto add = [&](const compare::TensorPair& pair) {
+      if (is_cancelled()) return;
+      const auto first = of_a.of(pair.a), second = of_b.of(pair.b);
+      if (first && second) out.append(std::string(models.a->tensors.name(pair.a)), List{*first, *second});
+    };
     for (const compare::ChangedTensor& changed : models.tensors.changed) add(changed.pair);
     std::ranges::for_each(models.tensors.renamed, add);
   }
@@ -45,7 +83,7 @@ Accepted<Content> compare_models(const Call& call) {
   Content content;
   JsonPrinter out(JsonPrinter::Form::line, [&](std::string_view text) { append(content, text); });
   compare::write_differences(found, has_values, out);
-  out.member("indices", indices_of(found, a->model()));
+  out.member("indices", indices_of(found, a->pointer(), b->pointer()));
   out.end();
   if (is_cancelled()) return httpd::refused(503, "cancelled");  // it is not whole
   return content;

@@ -20,9 +20,12 @@ struct Call {
   const std::function<std::string(const std::string&)>& href;  ///< the URL of a path of the tree, without the host
   Report report = [](const char*, uint64_t, uint64_t) {};
 
-  /// The model that the parameter names, of the version `v` if that is given.
+  /// The model that the parameter names, of the version `v` if that is given, with the tensors that `names` chooses.
   Accepted<OpenModelPtr> model(std::string_view parameter = "model") const {
-    return models.open(query.text(parameter), parameter == "model" ? query.text("v") : "");
+    const bool is_first = parameter == "model";
+    const bool may_be_named = is_first || parameter == "model2";
+    const auto names = may_be_named ? ACCEPT(query.choice(is_first ? "names" : "names2", {"stored", "gguf"})) : 0;
+    return models.open(query.text(parameter), is_first ? query.text("v") : "", static_cast<Names>(names));
   }
 };
 

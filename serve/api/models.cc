@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "fs/tree/listing.h"
+#include "report/compare/names.h"
 #include "report/compare/select_tensors.h"
 #include "report/inspect/locations.h"
 #include "report/inspect/single_model.h"
@@ -198,7 +199,7 @@ std::string OpenModel::file_path(size_t tensor) const {
   return found == (*all)->paths.end() ? std::string() : std::string(found->path());
 }
 
-Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v) {
+Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v, Names names) {
   const auto missing = [&] { return httpd::refused(404, fmt::format("/{}: is not a model", printable(path))); };
   const auto ino = forest_.resolve(path, Forest::FinalLink::followed);
   if (!ino) return ino.error().code == Code::not_found ? missing() : tl::unexpected<Refusal>(refusal_of(ino.error()));
@@ -214,17 +215,21 @@ Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::stri
   OpenModelPtr opened;
   {
     const std::scoped_lock lock(mutex_);
-    const auto known = std::ranges::find_if(
-        open_, [&](const OpenModelPtr& each) { return each->pointer() == model && each->path() == path; });
+    const auto known = std::ranges::find_if(open_, [&](const Opened& each) {
+      return each.stored == model && each.names == names && each.model->path() == path;
+    });
     if (known != open_.end()) {
-      opened = *known;
+      opened = known->model;
       open_.erase(known);
     }
   }
-  if (opened == nullptr) opened = std::make_shared<OpenModel>(model, path, version_of(*model));
+  if (opened == nullptr) {
+    const ModelPtr named = names == Names::stored ? model : ACCEPT(accepted(compare::gguf_tensors(model))).model;
+    opened = std::make_shared<OpenModel>(named, path, version_of(*model));
+  }
   {
     const std::scoped_lock lock(mutex_);
-    open_.insert(open_.begin(), opened);
+    open_.insert(open_.begin(), {model, names, opened});
     if (open_.size() > kMaxOpen) open_.pop_back();
   }
   if (!v.empty() && v != opened->version())

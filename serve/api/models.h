@@ -93,20 +93,33 @@ class OpenModel {
 };
 using OpenModelPtr = std::shared_ptr<const OpenModel>;
 
+/// Which tensors of a model are named.
+enum class Names {
+  stored,
+  gguf  ///< those of a repository of the Hub as a GGUF has them, as comparisons with a GGUF read them
+};
+
 /// The models that were used last.
 class OpenModels {
  public:
   explicit OpenModels(Forest& forest) : forest_(forest) {}
 
-  /// Refuses with 404 a path that is no model's directory, with 409 if `v` is given and is not the model's version.
-  Accepted<OpenModelPtr> open(const std::string& path, const std::string& v);
+  /// Refuses with 404 a path that is no model's directory, with 409 if `v` is given and is not the model's version, and
+  /// with 422 names of a GGUF for a model that is not a repository of the Hub.
+  Accepted<OpenModelPtr> open(const std::string& path, const std::string& v, Names names = Names::stored);
 
  private:
   static constexpr size_t kMaxOpen = 4;
 
+  struct Opened {
+    ModelPtr stored;
+    Names names;
+    OpenModelPtr model;
+  };
+
   Forest& forest_;
-  std::mutex mutex_;                // guards the next one
-  std::vector<OpenModelPtr> open_;  // the last used first
+  std::mutex mutex_;          // guards the next one
+  std::vector<Opened> open_;  // the last used first
 };
 
 /// Compares names so that layers.2 precedes layers.10.
