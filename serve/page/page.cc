@@ -50,8 +50,9 @@ bool is_asset_name(const std::string& name) {
 bool WebPage::is_of_page(const Request& request, const Target& target) {
   if (target.segments.size() >= 3) return target.segments[0] == ".weightfs" && target.segments[1] == "page";
   if (!target.segments.empty() || !httpd::wants_pages(request)) return false;
-  return std::ranges::none_of(std::array{"plain", "after", "q", "limit"},
-                              [&](const char* name) { return httpd::parameter(target.query, name).has_value(); });
+  const auto has = [&](const char* name) { return httpd::parameter(target.query, name).has_value(); };
+  // The parameters of a list of files, which a view may have, too.
+  return has("view") || std::ranges::none_of(std::array{"plain", "after", "q", "limit"}, has);
 }
 
 std::optional<Accepted<Response>> WebPage::answer(const Request& request, const Target& target) const {
