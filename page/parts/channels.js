@@ -3,8 +3,8 @@
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { formatBytes, formatCount, formatNumber } from "../format.js";
+import { kMostUnasked } from "./amounts.js";
 import { Curves } from "./curves.js";
-import { kMostUnasked } from "./heatmap_controller.js";
 import { Failure, Loading, useLoad } from "./load.js";
 
 const kTop = 20;

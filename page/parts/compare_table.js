@@ -1,19 +1,32 @@
 // The table of the tensors that differ, the worst first.
 
 import { html, useMemo, useState } from "../lib.js";
-import { clean, formatNumber, formatPercent, formatShape, shorten } from "../format.js";
+import { clean, formatNumber, formatPercent, formatShape } from "../format.js";
 import { link } from "../state.js";
 import { sorted } from "./comparison.js";
+import { fitNames } from "./names.js";
 import { Table } from "./table.js";
 
 const kArrow = " → ";
 
-function nameCell(row, { characters }) {
-  const names = [row.name, row.newName].filter((name) => name !== null);
-  const text = names.map((name) => shorten(name, Math.floor(characters / names.length))).join(kArrow);
-  const title = names.map(clean).join(kArrow);
-  if (!row.indices) return html`<span class="name" title=${title}>${text}</span>`;
-  return html`<a class="name" tabindex="-1" href=${pairLink(row)} title=${title}>${text}</a>`;
+function nameCell(row, { texts }) {
+  const title = [row.name, row.newName]
+    .filter((name) => name !== null)
+    .map(clean)
+    .join(kArrow);
+  if (!row.indices) return html`<span class="name" title=${title}>${texts.get(row)}</span>`;
+  return html`<a class="name" tabindex="-1" href=${pairLink(row)} title=${title}>${texts.get(row)}</a>`;
+}
+
+// The names of `rows` as they are shown in `characters`; a renamed tensor has two.
+function textsOf(rows, characters) {
+  const half = Math.floor((characters - kArrow.length) / 2);
+  const fit = (some, most, nameOf) => fitNames(some.map(nameOf), most);
+  const single = rows.filter(({ newName }) => newName === null);
+  const renamed = rows.filter(({ newName }) => newName !== null);
+  const [from, to] = [fit(renamed, half, ({ name }) => name), fit(renamed, half, ({ newName }) => newName)];
+  const names = fit(single, characters, ({ name }) => name);
+  return new Map([...single.map((row, i) => [row, names[i]]), ...renamed.map((row, i) => [row, from[i] + kArrow + to[i]])]);
 }
 
 const typeText = ({ a, b }) => (a.dtype === b.dtype ? clean(a.dtype) : `${clean(a.dtype)}${kArrow}${clean(b.dtype)}`);
@@ -33,8 +46,8 @@ function snrCell({ stat, noStat, change }) {
 }
 
 const kColumns = [
-  { id: "name", title: "name", cell: nameCell, isSortable: true },
-  { id: "change", title: "change", cell: (row) => row.change, isSortable: true, width: 112, from: 560 },
+  { id: "name", title: "name", cell: nameCell, isSortable: true, textsOf },
+  { id: "change", title: "change", cell: (row) => row.change, isSortable: true, width: 112, from: 560, isInTall: true },
   { id: "type", title: "type", cell: typeText, width: 136, from: 840 },
   { id: "shape", title: "shape", cell: shapeText, width: 160, from: 1080 },
   { id: "snr", title: "SNR in dB", cell: snrCell, isNumber: true, isSortable: true, width: 112 },
@@ -46,6 +59,7 @@ const kColumns = [
     isSortable: true,
     width: 112,
     from: 480,
+    isInTall: true,
   },
   {
     id: "cosine",

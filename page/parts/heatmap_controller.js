@@ -1,5 +1,6 @@
 // The state of a heat map that changes too often for components: its view, its planes, what it asks the server for, and its cursor.
 
+import { kMostUnasked } from "./amounts.js";
 import { draw, hasRoomForNumbers } from "./heatmap_canvas.js";
 import { cellAt, countNotFinite, paint } from "./plane.js";
 import { PlaneLoader } from "./plane_loader.js";
@@ -7,9 +8,6 @@ import { kMostValues, ValuesLoader } from "./values.js";
 import { areaOf, contains, covering, heightOf, isSameWindow, middleOf, moved, wholeOf, widthOf, zoomed } from "./window.js";
 
 const kMostCells = 512;
-
-// A window that is larger than this is read completely only when a person asks for it.
-export const kMostUnasked = 256 * 1024 * 1024;
 
 export class HeatmapController {
   #canvas = null;

@@ -8,12 +8,13 @@ const kMostPages = 40;
 // While a person drags the thumb, pages that flash by are not fetched.
 const kPause = 60;
 
-// The pages of one list. `fetchPage(offset, signal)` resolves to {total, rows}.
+// The pages of one list. `fetchPage(offset, signal)` resolves to {total, rows}, with what else is known of the list.
 class Pages {
   constructor(fetchPage, onChange) {
     this.fetchPage = fetchPage;
     this.onChange = onChange;
     this.total = 0;
+    this.more = {};
     this.pages = new Map();
     this.pending = new Map();
     this.error = null;
@@ -27,9 +28,10 @@ class Pages {
     const aborter = new AbortController();
     this.pending.set(page, aborter);
     try {
-      const { total, rows } = await this.fetchPage(page * kPageRows, aborter.signal);
+      const { total, rows, ...more } = await this.fetchPage(page * kPageRows, aborter.signal);
       if (aborter.signal.aborted) return;
       this.total = total;
+      if (page === 0) this.more = more;
       this.pages.set(page, rows);
       this.error = null;
     } catch (error) {
@@ -69,7 +71,8 @@ class Pages {
 }
 
 // The rows of the list that `key` names. The rows of the last key stay until the first page of the new one is there.
-// Returns {isReady, list, version, total, rowAt(index), want(first, last), error, retry}: the rows are others when `list` or `version` is.
+// Returns {isReady, list, version, total, more, rowAt(index), want(first, last), error, retry}: the rows are others when `list` or `version`
+// is, and `more` is what else was known with the first page.
 export function useRows(fetchPage, key) {
   const [pages, setPages] = useState(null);
   const [error, setError] = useState(null);
@@ -110,6 +113,7 @@ export function useRows(fetchPage, key) {
     list: pages,
     version,
     total: pages?.total ?? 0,
+    more: pages?.more ?? {},
     rowAt: (index) => pages?.rowAt(index) ?? null,
     want,
     error: error ?? pages?.error ?? null,

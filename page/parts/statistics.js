@@ -3,16 +3,13 @@
 import { html, useEffect, useState } from "../lib.js";
 import { getJson, isAborted } from "../api.js";
 import { formatBytes, formatCount, formatNumber, formatPercent } from "../format.js";
-import { kMostUnasked } from "./heatmap_controller.js";
+import { kMostUnasked, kSmallTensor } from "./amounts.js";
 import { Histogram } from "./histograms.js";
 import { Failure, Loading } from "./load.js";
 import { Progress, useStream } from "./progress.js";
 
 // Types whose blocks have scales.
 const kQuantised = /^(q\d|iq\d|tq\d|mxfp|nvfp)/i;
-
-// Tensors of at most so many elements are read completely at once, which also makes their quantiles exact.
-const kSmall = 1 << 20;
 
 const shareText = (count, total) =>
   count > 0 && total > 0 ? `${formatCount(count)} (${formatPercent(count / total)})` : formatCount(count);
@@ -85,7 +82,7 @@ function useFigures(tensor, parameters) {
   const scales = kQuantised.test(tensor.dtype) ? 1 : null;
   const start = (mode) => run.start("statistics", { ...parameters, mode, scales });
   const readFirst = async (signal) => {
-    const mode = tensor.parameters <= kSmall ? "full" : "sample";
+    const mode = tensor.parameters <= kSmallTensor ? "full" : "sample";
     try {
       const figures = await getJson("statistics", { ...parameters, mode, scales }, signal);
       signal.throwIfAborted();

@@ -1,11 +1,17 @@
 // A table of any number of rows, of which only the visible ones exist. The keys move a mark through the rows; Enter opens one.
 
 import { html, useEffect, useLayoutEffect, useMemo, useState } from "../lib.js";
+import { useMedia } from "./media.js";
 import { useVirtual } from "./virtual.js";
 
 const kHeadHeight = 28;
 // Rows are higher where a finger chooses them.
 const kRowHeight = matchMedia("(pointer: coarse)").matches ? 36 : 24;
+const kSecondLine = 20;
+const rowHeightOf = (isTall) => kRowHeight + (isTall ? kSecondLine : 0);
+const headHeightOf = (isTall) => kHeadHeight + (isTall ? kSecondLine : 0);
+// A window in which a row has two lines: the first column has one of its own.
+const kNarrow = matchMedia("(max-width: 519px)");
 const kCharacterWidth = 7.3;
 const kPadding = 28;
 const kLeastCharacters = 12;
@@ -23,14 +29,14 @@ function HeadCell({ column, sort, onSort }) {
   </span>`;
 }
 
-function Row({ id, row, index, columns, template, top, space, isMarked, onChoose }) {
-  const style = { top: `${top}px`, height: `${kRowHeight}px`, gridTemplateColumns: template };
+function Row({ id, row, index, columns, layout, top, space, isMarked, onChoose }) {
+  const style = { top: `${top}px`, height: `${layout.rowHeight}px`, gridTemplateColumns: layout.template };
   return html`<div
     id=${id}
     role="row"
     aria-rowindex=${index + 2}
     aria-selected=${isMarked}
-    class="grid-row"
+    class=${layout.isTall ? "grid-row tall" : "grid-row"}
     style=${style}
     onClick=${(event) => onChoose(index, event)}
   >
@@ -51,18 +57,38 @@ function rowAfter(key, mark, count, page) {
   return null;
 }
 
-// `columns`: [{id, title, cell(row, {width, characters}), isNumber, isSortable, width, from}]; the first is as wide as the rest allows
-// (`characters`), and one with `from` is shown only in a table at least that wide. `rows` is that of useRows(); `mark` is the row to
-// begin with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
+// The columns that are shown, and how: {columns, isTall, rowHeight, template, characters (of the first column)}.
+function layoutOf(columns, width, isTall) {
+  const isShown = ({ from, isInTall }) => (isTall ? (isInTall ?? !from) : !from || width >= from);
+  const shown = columns.filter(isShown);
+  const widths = shown.slice(1).map((column) => column.width);
+  const fixed = isTall ? 0 : widths.reduce((sum, each) => sum + each, 0);
+  const tall = shown.slice(1).map((column) => `minmax(0, ${column.tallWidth ?? column.width}fr)`);
+  return {
+    columns: shown,
+    isTall,
+    rowHeight: rowHeightOf(isTall),
+    template: (isTall ? tall : ["minmax(0, 1fr)", ...widths.map((each) => `${each}px`)]).join(" "),
+    characters: Math.max(kLeastCharacters, Math.floor((width - fixed - kPadding) / kCharacterWidth)),
+  };
+}
+
+// `columns`: [{id, title, cell(row, {width, isTall, characters, texts}), isNumber, isSortable, width, from, isInTall, tallWidth,
+// textsOf(rows, characters)}]; the first is as wide as the rest allows (`characters`), and one with `from` is shown only in a table at
+// least that wide. In a narrow window a row has two lines: the first column, and below it those without `from`, unless `isInTall` says
+// otherwise. `textsOf` of the first column returns a Map from each visible row to what its cell() gets in `texts`. `rows` is that of useRows(); `mark` is the row to begin
+// with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
 export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstMark = 0 }) {
   const count = rows.total;
+  const isTall = useMedia(kNarrow);
   const { box, onScroll, width, first, last, spacer, offsetOf, show, moveTo, page, isMeasured } = useVirtual({
     count,
-    rowHeight: kRowHeight,
-    headHeight: kHeadHeight,
+    rowHeight: rowHeightOf(isTall),
+    headHeight: headHeightOf(isTall),
   });
   const [mark, setMark] = useState(firstMark);
   useEffect(() => rows.want(first, last), [rows.want, first, last]);
+  const layout = useMemo(() => layoutOf(columns, width, isTall), [columns, width, isTall]);
 
   // Another list begins at its first row, except the one that was there first (the way back from a tensor).
   const [list, setList] = useState(null);
@@ -71,14 +97,9 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
     const start = list === null ? firstMark : 0;
     setList(rows.list);
     setMark(start);
-    moveTo(Math.max(0, (start - Math.floor(page / 2)) * kRowHeight));
+    moveTo(Math.max(0, (start - Math.floor(page / 2)) * layout.rowHeight));
   }, [isMeasured, rows.list]);
 
-  const shown = columns.filter((column) => !column.from || width >= column.from);
-  const fixed = shown.slice(1).reduce((sum, column) => sum + column.width, 0);
-  const template = ["minmax(0, 1fr)", ...shown.slice(1).map((column) => `${column.width}px`)].join(" ");
-  const characters = Math.max(kLeastCharacters, Math.floor((width - fixed - kPadding) / kCharacterWidth));
-  const space = { width, characters };
   const idOf = (index) => `row-${index}`;
   const isVisible = mark >= first && mark < last;
 
@@ -101,25 +122,30 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
     event.preventDefault();
   };
   // Rendered only when it shows something else: most of what happens around a table, such as a key in the search, does not change it.
-  const makeRows = () =>
-    Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place).map(
+  const makeRows = () => {
+    const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+    const present = indices.map(rows.rowAt).filter((row) => row !== null);
+    const { characters } = layout;
+    const space = { width, isTall, characters, texts: columns[0].textsOf?.(present, characters) };
+    return indices.map(
       (index) => html`<${Row}
         key=${index}
         id=${idOf(index)}
         row=${rows.rowAt(index)}
         index=${index}
-        columns=${shown}
-        template=${template}
+        columns=${layout.columns}
+        layout=${layout}
         top=${offsetOf(index)}
         space=${space}
         isMarked=${index === mark}
         onChoose=${open}
       />`,
     );
-  const shownRows = useMemo(makeRows, [rows.list, rows.version, first, last, mark, template, width, spacer, offsetOf(first)]);
+  };
+  const shownRows = useMemo(makeRows, [rows.list, rows.version, first, last, mark, layout, spacer, offsetOf(first)]);
   return html`<div
     ref=${box}
-    class="grid"
+    class=${isTall ? "grid tall" : "grid"}
     role="grid"
     tabindex="0"
     aria-label=${label}
@@ -129,8 +155,13 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
     onKeyDown=${onKeyDown}
   >
     <div role="rowgroup" class="grid-head">
-      <div role="row" aria-rowindex="1" class="grid-row" style=${{ gridTemplateColumns: template, height: `${kHeadHeight}px` }}>
-        ${shown.map((column) => html`<${HeadCell} key=${column.id} column=${column} sort=${sort} onSort=${onSort} />`)}
+      <div
+        role="row"
+        aria-rowindex="1"
+        class="grid-row"
+        style=${{ gridTemplateColumns: layout.template, height: `${headHeightOf(isTall)}px` }}
+      >
+        ${layout.columns.map((column) => html`<${HeadCell} key=${column.id} column=${column} sort=${sort} onSort=${onSort} />`)}
       </div>
     </div>
     <div role="rowgroup" class="grid-body" style=${{ height: `${spacer}px` }}>

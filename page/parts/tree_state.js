@@ -14,6 +14,17 @@ const childOf = (entry, parent, level) => ({
   isGroup: entry.leaf === null || entry.leaf === undefined,
 });
 
+// The group to open by itself when `entries` are first shown: the only one with more than one tensor, or null.
+export function soleGroupOf(entries) {
+  const large = entries.filter((entry) => entry.tensors > 1);
+  const isGroup = large.length === 1 && (large[0].leaf === null || large[0].leaf === undefined);
+  return isGroup ? large[0].under : null;
+}
+
+// Groups that open by themselves are at most so deep.
+const kMostOpened = 8;
+const depthOf = (prefix) => prefix.split(/[./]/).length;
+
 // The visible items from top to bottom. `lists` has the entries of each loaded prefix, `opened` the open prefixes. An item without an
 // entry has a `role`: "each" lists a fold one by one, "fold" ends that, "more" says that the server left entries out.
 export function itemsOf(lists, opened) {
@@ -45,6 +56,8 @@ export function useTree(load, source) {
   const [attempt, retry] = useReducer((count) => count + 1, 0);
   // Prefixes whose children are listed one by one.
   const unfolded = useRef(new Set());
+  // Groups that were opened by themselves once: when a person closes one, it stays closed.
+  const known = useRef(new Set());
   const pending = useRef(new Set());
   const aborter = useRef(null);
   const latestLoad = useRef(load);
@@ -59,7 +72,12 @@ export function useTree(load, source) {
     latestLoad
       .current(prefix, isEach, signal)
       .then((list) => {
-        if (!signal.aborted) setLists((last) => (isFirst ? new Map() : new Map(last)).set(prefix, { ...list, isEach }));
+        if (signal.aborted) return;
+        setLists((last) => (isFirst ? new Map() : new Map(last)).set(prefix, { ...list, isEach }));
+        const sole = soleGroupOf(list.entries);
+        if (sole === null || known.current.has(sole) || depthOf(sole) > kMostOpened) return;
+        known.current.add(sole);
+        setOpened((last) => new Set(last).add(sole));
       })
       .catch((fault) => {
         if (!isAborted(fault) && !signal.aborted) setError(fault);
