@@ -81,8 +81,8 @@ const kColumns = [
   },
 ];
 
-export const pairLink = ({ indices }) =>
-  link({ t: indices[0], t2: indices[1], window: null, low: null, high: null }, { keep: true });
+export const pairLink = ({ indices, names }) =>
+  link({ t: indices[0], t2: indices[1], ...names, window: null, low: null, high: null }, { keep: true });
 
 // `rows` as of rowsOf(); `onOpen(row)` is called for rows that have a pair of tensors.
 export function CompareTable({ rows, onOpen }) {

@@ -1,7 +1,15 @@
 // What a comparison of two models found: rows of the tensors that differ, and their order.
 
-// Tensors that differ or have another name, from the response of `compare`: {name, newName, change, a, b, stat, noStat, indices}.
-export function rowsOf({ changed, renamed, indices }) {
+// Which tensors the indices of a comparison name, as parameters of requests: a repository is compared as a GGUF of it.
+export function namesOf({ mapped_names: mapped }) {
+  return { names: mapped?.source === "a" ? "gguf" : null, names2: mapped?.source === "b" ? "gguf" : null };
+}
+
+// Tensors that differ or have another name, from the response of `compare`: {name, newName, change, a, b, stat, noStat, indices, names},
+// where `names` is that of namesOf().
+export function rowsOf(found) {
+  const { changed, renamed, indices } = found;
+  const names = namesOf(found);
   const shapeText = ({ shape }) => shape.join(",");
   const changes = changed.map(({ name, change, a, b, stat, no_stat: noStat }) => ({
     name,
@@ -13,6 +21,7 @@ export function rowsOf({ changed, renamed, indices }) {
     stat: stat ? { ...stat, differences: undefined } : null,
     noStat: noStat ?? null,
     indices: indices[name] ?? null,
+    names,
   }));
   const moves = renamed.map(({ name, new_name: newName, dtype, shape }) => ({
     name,
@@ -23,6 +32,7 @@ export function rowsOf({ changed, renamed, indices }) {
     stat: null,
     noStat: "equal",
     indices: indices[name] ?? null,
+    names,
   }));
   return [...changes, ...moves];
 }

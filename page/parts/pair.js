@@ -11,12 +11,12 @@ import { HistogramPair } from "./histograms.js";
 import { Failure, Loading, useLoad } from "./load.js";
 import { Progress, useStream } from "./progress.js";
 
-function Side({ label, path, tensor }) {
+function Side({ label, path, names, tensor }) {
   return html`<tr>
     <th scope="row">${label}</th>
     <td>${shorten(path || "this model", 60)}</td>
     <td>
-      <a class="name" title=${clean(tensor.name)} href=${link({ view: "tensor", model: path || null, t: tensor.index })}
+      <a class="name" title=${clean(tensor.name)} href=${link({ view: "tensor", model: path || null, t: tensor.index, names })}
         >${shorten(tensor.name, 80)}</a
       >
     </td>
@@ -26,7 +26,7 @@ function Side({ label, path, tensor }) {
   </tr>`;
 }
 
-function Sides({ a, b, tensors }) {
+function Sides({ a, b, names, names2, tensors }) {
   const head = ["", "model", "tensor", "type", "shape"];
   return html`<div class="scroll" tabindex="0" role="region" aria-label="The two tensors">
     <table>
@@ -37,8 +37,8 @@ function Sides({ a, b, tensors }) {
         </tr>
       </thead>
       <tbody>
-        <${Side} label="A" path=${a} tensor=${tensors[0]} />
-        <${Side} label="B" path=${b} tensor=${tensors[1]} />
+        <${Side} label="A" path=${a} names=${names} tensor=${tensors[0]} />
+        <${Side} label="B" path=${b} names=${names2} tensor=${tensors[1]} />
       </tbody>
     </table>
   </div>`;
@@ -93,7 +93,8 @@ function Histograms({ parameters, bytes, names }) {
 function Pictures({ a, b, tensors, location }) {
   const [first, second] = tensors;
   const isSameShape = first.shape.join() === second.shape.join();
-  const parameters = { model: a, t: first.index, model2: b, t2: second.index };
+  const { names, names2 } = location;
+  const parameters = { model: a, t: first.index, names, model2: b, t2: second.index, names2 };
   const bytes = first.bytes + second.bytes;
   const { shape, rows, columns } = first;
   const name = first.name === second.name ? first.name : `${first.name} and ${second.name}`;
@@ -120,11 +121,15 @@ function Pictures({ a, b, tensors, location }) {
 
 // `row` is that of the comparison, if it is there.
 export function Pair({ a, b, location, row }) {
-  const { t, t2 } = location;
+  const { t, t2, names, names2 } = location;
   const load = (signal) =>
-    Promise.all([getJson("tensor", { model: a, t }, signal), getJson("tensor", { model: b, t: t2 }, signal)]);
+    Promise.all([
+      getJson("tensor", { model: a, t, names }, signal),
+      getJson("tensor", { model: b, t: t2, names: names2 }, signal),
+    ]);
   const { value: tensors, error, retry } = useLoad(load, []);
-  const back = link({ t: null, t2: null, window: null, low: null, high: null, axes: null, at: null }, { keep: true });
+  const none = { t: null, t2: null, names: null, names2: null, window: null, low: null, high: null, axes: null, at: null };
+  const back = link(none, { keep: true });
   const hasNumbers = tensors?.every((tensor) => tensor.numbers && !tensor.refused && tensor.parameters > 0);
   const isMeasurable = hasNumbers && tensors[0].shape.join() === tensors[1].shape.join();
   return html`<div class="stack">
@@ -133,12 +138,13 @@ export function Pair({ a, b, location, row }) {
     ${
       tensors &&
       html`<section class="panel" aria-label="Pair">
-          <${Sides} a=${a} b=${b} tensors=${tensors} />
+          <${Sides} a=${a} b=${b} names=${names} names2=${names2} tensors=${tensors} />
+          ${(names ?? names2) && html`<p>The tensor of ${names ? "A" : "B"} has the name and the values that a GGUF of it has.</p>`}
           ${
             isMeasurable &&
             html`<${Deviation}
               stat=${row?.stat}
-              parameters=${{ model: a, t, model2: b, t2 }}
+              parameters=${{ model: a, t, names, model2: b, t2, names2 }}
               bytes=${tensors[0].bytes + tensors[1].bytes}
             />`
           }

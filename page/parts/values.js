@@ -12,10 +12,10 @@ const kNumbers = { NaN, inf: Infinity, "-inf": -Infinity };
 const numbersOf = ({ rows }) => rows.map((row) => row.map((value) => kNumbers[value] ?? value));
 
 // The numbers [row][column] of a window. `parameters` are those of a heat map; with `t2` it is the difference of both tensors.
-async function load({ model2, t2, metric, v, ...parameters }, window, signal) {
+async function load({ model2, t2, names2, metric, v, ...parameters }, window, signal) {
   const ask = (tensor) => getJson("values", { ...parameters, ...tensor, window: window.join(",") }, signal);
   if (t2 === undefined) return numbersOf(await ask({ v }));
-  const [a, b] = (await Promise.all([ask({}), ask({ model: model2, t: t2 })])).map(numbersOf);
+  const [a, b] = (await Promise.all([ask({}), ask({ model: model2, t: t2, names: names2 })])).map(numbersOf);
   return a.map((row, y) => row.map((value, x) => value - b[y][x]));
 }
 

@@ -81,7 +81,8 @@ function Comparison({ a, b, location }) {
   const { found, rows, structure, deviations, compare, measure } = useComparison(a, b, !isPair);
   if (isPair) {
     const row = rowOfPair(rows, Number(location.t), Number(location.t2));
-    return html`<${Pair} key=${`${location.t}\n${location.t2}`} a=${a} b=${b} location=${location} row=${row} />`;
+    const key = [location.t, location.t2, location.names, location.names2].join("\n");
+    return html`<${Pair} key=${key} a=${a} b=${b} location=${location} row=${row} />`;
   }
   return html`<div class="stack">
     ${structure.isRunning && html`<${Progress} progress=${structure.progress} what="Comparing" onCancel=${structure.cancel} />`}
@@ -100,7 +101,19 @@ export default function CompareView({ location }) {
   const a = location.a ?? location.model;
   const { b } = location;
   const choose = (paths) =>
-    go({ a: paths.a, b: paths.b, t: null, t2: null, window: null, low: null, high: null, axes: null, at: null });
+    go({
+      a: paths.a,
+      b: paths.b,
+      t: null,
+      t2: null,
+      names: null,
+      names2: null,
+      window: null,
+      low: null,
+      high: null,
+      axes: null,
+      at: null,
+    });
   const isChosen = a !== undefined && b !== undefined;
   const isPairOfOne = location.t !== undefined && location.t2 !== undefined;
   const title = isChosen ? `${shorten(a, 60)} and ${shorten(b, 60)}` : "Compare two models";
