@@ -18,7 +18,13 @@ function dataOf({ x, end, lines, isLogarithmic }) {
   return [[...x, end], ...values.map((numbers) => [...numbers, numbers.at(-1) ?? null])];
 }
 
-function rangeOf(isLogarithmic) {
+// With `limits` [least, most], the numbers fill the picture; else it begins at 0.
+function rangeOf({ isLogarithmic, limits }) {
+  if (limits) {
+    const [least, most] = limits;
+    const pad = (most - least) / 20 || Math.abs(most) / 2 || 1;
+    return () => [least - pad, most + pad];
+  }
   if (isLogarithmic) return (_, min, max) => (min > 0 ? [min / 2, max * 2] : [0.1, 1]);
   return (_, min, max) => (max > 0 ? [Math.min(0, min), max * 1.05] : [0, 1]);
 }
@@ -53,7 +59,7 @@ function optionsOf(chart, width, theme, onIndex) {
     height: kHeight,
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false } },
-    scales: { x: { time: false }, y: { distr: chart.isLogarithmic ? 3 : 1, range: rangeOf(chart.isLogarithmic) } },
+    scales: { x: { time: false }, y: { distr: chart.isLogarithmic ? 3 : 1, range: rangeOf(chart) } },
     axes: [
       { ...axisOf(chart.xLabel, style, chart.isWhole), size: 34 },
       { ...axisOf(chart.yLabel, style, false), size: 68 },
@@ -100,7 +106,7 @@ function Table({ label, head, rows }) {
 }
 
 // `chart`: {label: a sentence for the picture, x, end (the last right edge, for steps), lines: [{name, values}…], xLabel, yLabel,
-// isLogarithmic, isWhole (x), placeOf(index): text}; `table`: {label, head, rows()}. Drag along the chart zooms, and a double click shows all.
+// isLogarithmic, limits (of the numbers, if it need not begin at 0), isWhole (x), placeOf(index): text}; `table`: {label, head, rows()}. Drag along the chart zooms, and a double click shows all.
 export function Curves({ chart, table }) {
   const theme = useTheme();
   const [frame, width] = useWidth();

@@ -12,6 +12,7 @@ import { HeatmapControls, kMetrics } from "./heatmap_controls.js";
 import { ColourBar, HeatmapTable, Notes, Readout, summaryOf } from "./heatmap_text.js";
 import { Failure } from "./load.js";
 import { kPalettes } from "./palette.js";
+import { RulerBottom, RulerLeft, widthOfRuler } from "./rulers.js";
 import { useWidth } from "./size.js";
 import { isSameWindow, parseWindow, wholeOf } from "./window.js";
 
@@ -23,9 +24,15 @@ const kStep = 1 / 8;
 
 const kArrows = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
-// An element is at most 64 pixels large, and the canvas is not higher than most screens.
+// The legend is beside a picture if the frame is at least so wide.
+const kWide = 560;
+const kLegend = 92;
+
+// An element is at most 64 pixels large, and the canvas is not higher than most screens. The numbers of the axes, and in a wide frame
+// the legend, are beside it.
 function sizeOf([rows, columns], available) {
-  const width = Math.min(available, Math.max(160, columns * 64));
+  const besides = widthOfRuler(rows) + (available >= kWide ? kLegend : 0);
+  const width = Math.min(available - besides, Math.max(160, columns * 64));
   const highest = Math.min(560, Math.max(240, Math.round(innerHeight * 0.7)));
   const height = Math.min(highest, Math.max(48, Math.min(rows * 64, Math.round((width * rows) / columns))));
   return { width, height, ratio: devicePixelRatio };
@@ -114,6 +121,22 @@ function Picture({ controller, size, label, isZoomed }) {
   ></canvas>`;
 }
 
+// The picture with the numbers of its axes, and the legend beside or below it.
+function Framed({ controller, status, matrix, available, label, isZoomed }) {
+  const size = sizeOf(matrix, available);
+  const isWide = available >= kWide;
+  const view = status?.view ?? wholeOf(matrix);
+  const bar = status?.scale && html`<${ColourBar} scale=${status.scale} height=${isWide ? size.height : null} />`;
+  return html`<div class="heatmap-axes">
+      <${RulerLeft} view=${view} rows=${matrix[0]} height=${size.height} title=${status?.grid?.down ?? ""} />
+      <${Picture} controller=${controller} size=${size} label=${label} isZoomed=${isZoomed} />
+      ${isWide ? (bar ?? html`<span></span>`) : html`<span></span>`}
+      <span></span>
+      <${RulerBottom} view=${view} width=${size.width} title=${status?.grid?.right ?? ""} />
+    </div>
+    ${!isWide && bar}`;
+}
+
 // `source` is what is shown: {parameters of requests, name, shape, rows, columns, bytes, parameterCount, isDifference}.
 export function Heatmap({ source, location, title = "Heat map" }) {
   const theme = useTheme();
@@ -155,9 +178,11 @@ export function Heatmap({ source, location, title = "Heat map" }) {
     <div ref=${frame} class="heatmap-frame">
       ${
         available > 0 &&
-        html`<${Picture}
+        html`<${Framed}
           controller=${controller}
-          size=${sizeOf(matrix, available)}
+          status=${status}
+          matrix=${matrix}
+          available=${available}
           label=${summaryOf(status ?? {}, name, what)}
           isZoomed=${status !== null && !isSameWindow(status.window, wholeOf(matrix))}
         />`
@@ -165,7 +190,6 @@ export function Heatmap({ source, location, title = "Heat map" }) {
     </div>
     ${status?.error && html`<${Failure} error=${status.error} retry=${() => controller.rescale()} />`}
     <${Readout} cell=${status?.cell} what=${what} />
-    ${status?.scale && html`<${ColourBar} scale=${status.scale} />`}
     ${status && html`<${Notes} status=${status} onReadAll=${() => controller.readAll()} />`}
     ${status && html`<${HeatmapTable} status=${status} metric=${choice.metric ?? "mean"} what=${what} />`}
   </section>`;

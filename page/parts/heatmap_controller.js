@@ -25,7 +25,7 @@ export class HeatmapController {
   #mostBytes = kMostUnasked;
   #status = { grid: null, notFinite: 0, plane: null, isBusy: true, error: null, partBytes: null };
 
-  // `onChange` is called with {grid, plane, notFinite, isBusy, error, partBytes, scale, cell, values, window}.
+  // `onChange` is called with {grid, plane, notFinite, isBusy, error, partBytes, scale, cell, values, window, view}: `view` is the window with fractions.
   constructor(onChange) {
     this.onChange = onChange;
     this.loader = new PlaneLoader({
@@ -240,6 +240,7 @@ export class HeatmapController {
       cell: this.#cell(),
       values: this.#values,
       window: this.window,
+      view: this.#view,
     });
   }
 

@@ -23,26 +23,36 @@ export function summaryOf({ grid, scale, notFinite, window }, name, what) {
   return parts.join("; ");
 }
 
-const kBarWidth = 256;
+const kBarLength = 256;
+// A bar that is less high has numbers at its ends only.
+const kThreeNumbers = 64;
 
-// The colours of a scale with the numbers at its ends and in its middle.
-export function ColourBar({ scale }) {
+// The colours of a scale with the numbers at its ends and in its middle: from below upwards if `height` is given, else to the right.
+export function ColourBar({ scale, height = null }) {
   const canvas = useRef(null);
+  const isUpright = height !== null;
   useEffect(() => {
     const context = canvas.current.getContext("2d");
-    for (let x = 0; x < kBarWidth; x += 1) {
-      const value = scale.low + (x / (kBarWidth - 1)) * (scale.high - scale.low);
+    for (let place = 0; place < kBarLength; place += 1) {
+      const value = scale.low + (place / (kBarLength - 1)) * (scale.high - scale.low);
       context.fillStyle = `rgb(${colourAt(scale.palette, placeOf(value, scale)).join(" ")})`;
-      context.fillRect(x, 0, 1, 1);
+      if (isUpright) context.fillRect(0, kBarLength - 1 - place, 1, 1);
+      else context.fillRect(place, 0, 1, 1);
     }
-  }, [scale]);
+  }, [scale, isUpright]);
   const label = `Colour bar from ${formatNumber(scale.low)} to ${formatNumber(scale.high)}`;
-  return html`<div class="colour-bar">
-    <canvas ref=${canvas} width=${kBarWidth} height="1" role="img" aria-label=${label}></canvas>
+  const middle = !isUpright || height >= kThreeNumbers ? [(scale.low + scale.high) / 2] : [];
+  const numbers = [scale.low, ...middle, scale.high];
+  return html`<div class=${isUpright ? "colour-bar upright" : "colour-bar"} style=${isUpright ? { height: `${height}px` } : {}}>
+    <canvas
+      ref=${canvas}
+      width=${isUpright ? 1 : kBarLength}
+      height=${isUpright ? kBarLength : 1}
+      role="img"
+      aria-label=${label}
+    ></canvas>
     <div class="colour-bar-numbers">
-      <span>${formatNumber(scale.low)}</span>
-      <span>${formatNumber((scale.low + scale.high) / 2)}</span>
-      <span>${formatNumber(scale.high)}</span>
+      ${(isUpright ? numbers.toReversed() : numbers).map((number) => html`<span key=${number}>${formatNumber(number)}</span>`)}
     </div>
   </div>`;
 }

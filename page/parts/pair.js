@@ -8,6 +8,7 @@ import { kMostUnasked } from "./amounts.js";
 import { Channels } from "./channels.js";
 import { Heatmap } from "./heatmap.js";
 import { HistogramPair } from "./histograms.js";
+import { isLine, LinePlot } from "./line_plot.js";
 import { Failure, Loading, useLoad } from "./load.js";
 import { Progress, useStream } from "./progress.js";
 
@@ -108,12 +109,19 @@ function Pictures({ a, b, tensors, location }) {
     parameterCount: first.parameters,
     isDifference: true,
   };
+  const lines = [
+    { parameters: { model: a, t: first.index, names }, name: "A" },
+    { parameters: { model: b, t: second.index, names: names2 }, name: "B" },
+  ];
+  const difference = html`<${Heatmap} source=${source} location=${location} title="Heat map of the difference, A − B" />
+    ${shape.length >= 2 && html`<${Channels} source=${source} />`}`;
   return html`<div class="stack">
     <${Histograms} parameters=${parameters} bytes=${bytes} names=${["A", "B"]} />
     ${
       isSameShape
-        ? html`<${Heatmap} source=${source} location=${location} title="Heat map of the difference, A − B" />
-            ${shape.length >= 2 && html`<${Channels} source=${source} />`}`
+        ? isLine(shape)
+          ? html`<${LinePlot} tensors=${lines} bytes=${bytes} title="Lines" />`
+          : difference
         : html`<p class="notice">The shapes differ, so there is no difference of elements.</p>`
     }
   </div>`;

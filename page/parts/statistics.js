@@ -75,8 +75,17 @@ function Scales({ title, figures }) {
   </section>`;
 }
 
+// A sentence about a tensor whose elements are all the same, or null.
+export function uniformText({ count, zeros, nan, inf, min, max, sample }) {
+  const all = `All ${formatCount(count)} elements${sample ? " of the sample" : ""}`;
+  if (!(count > 1)) return null;
+  if (zeros === count) return `${all} are 0.`;
+  if (nan === count) return `${all} are NaN.`;
+  return min !== undefined && min === max && nan + inf === 0 ? `${all} are ${formatNumber(min)}.` : null;
+}
+
 // The first figures, what is computed after them, and the figures to show: the last that are there.
-function useFigures(tensor, parameters) {
+export function useStatistics(tensor, parameters) {
   const [first, setFirst] = useState({ figures: null, error: null });
   const run = useStream();
   const scales = kQuantised.test(tensor.dtype) ? 1 : null;
@@ -113,8 +122,9 @@ function Mark({ figures, tensor }) {
   return html`<span class="tag warning">sampled ${formatPercent(share)}</span>`;
 }
 
-export function Statistics({ tensor, parameters }) {
-  const { figures, run, start, error, retry } = useFigures(tensor, parameters);
+// `computed` is that of useStatistics().
+export function Statistics({ tensor, computed }) {
+  const { figures, run, start, error, retry } = computed;
   const isFullOffered = figures?.sample && !run.isRunning;
   const isExactOffered = figures && !figures.sample && figures.exact === false && !run.isRunning;
   return html`<div class="stack">
