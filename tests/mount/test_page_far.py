@@ -98,6 +98,24 @@ class Far(HubTestCase):
                     shown.settle()
             self.assertEqual(shown.problems, [])
 
+    @needs_chromium
+    def test_statistics_of_the_table_ask_before_they_transfer(self):
+        with page(self) as shown:
+            shown.open(f"{self.server.url}?view=tensors&q=layers.7.weight")
+            shown.wait_for_text("layers.7.weight")
+            with self.transfers_at_most(64 * KIB):
+                shown.click("Statistics")
+                shown.wait_for_text("Read samples from the server (about ")
+                shown.settle()
+            with self.transfers_at_most(4 * MIB):
+                shown.click("main .figures-status button")
+                shown.wait_for_text("Statistics of 1 of 1 tensors; 1 from samples")
+                shown.wait_for_text("Read all elements (16.0 MiB)")
+            with self.transfers_at_most(1.05 * TENSOR):
+                shown.click("main .figures-status button")
+                shown.wait_for_text("Statistics of 1 of 1 tensors.")
+            self.assertEqual(shown.problems, [])
+
 
 if __name__ == "__main__":
     unittest.main()
