@@ -106,7 +106,8 @@ function Table({ label, head, rows }) {
 }
 
 // `chart`: {label: a sentence for the picture, x, end (the last right edge, for steps), lines: [{name, values}…], xLabel, yLabel,
-// isLogarithmic, limits (of the numbers, if it need not begin at 0), isWhole (x), placeOf(index): text}; `table`: {label, head, rows()}. Drag along the chart zooms, and a double click shows all.
+// isLogarithmic, limits (of the numbers, if it need not begin at 0), isWhole (x), placeOf(index): text}; `table`: {label, head, rows()}.
+// Drag along the chart zooms, and a double click shows all.
 export function Curves({ chart, table }) {
   const theme = useTheme();
   const [frame, width] = useWidth();

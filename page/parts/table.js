@@ -76,8 +76,9 @@ function layoutOf(columns, width, isTall) {
 // `columns`: [{id, title, cell(row, {width, isTall, characters, texts}), isNumber, isSortable, width, from, isInTall, tallWidth,
 // textsOf(rows, characters)}]; the first is as wide as the rest allows (`characters`), and one with `from` is shown only in a table at
 // least that wide. In a narrow window a row has two lines: the first column, and below it those without `from`, unless `isInTall` says
-// otherwise. `textsOf` of the first column returns a Map from each visible row to what its cell() gets in `texts`. `rows` is that of useRows(); `mark` is the row to begin
-// with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its event) or Enter.
+// otherwise. `textsOf` of the first column returns a Map from each visible row to what its cell() gets in `texts`. `rows` is that of
+// useRows(); `mark` is the row to begin with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its
+// event) or Enter.
 export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstMark = 0 }) {
   const count = rows.total;
   const isTall = useMedia(kNarrow);
