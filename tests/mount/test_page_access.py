@@ -74,7 +74,10 @@ class Accessibility(PageTestCase):
         self.check_view("model", model="damaged.safetensors")
 
     def test_tensors_have_no_violation(self):
-        self.check_view("tensor", model="layers.safetensors", t=1)
+        self.check_view("tensors", lambda page: page.wait_for("document.querySelector('.figures-status')"),
+                        model="layers.safetensors", figures=1)
+        for t in (1, 5):
+            self.check_view("tensor", model="layers.safetensors", t=t)
         self.check_view("tensor", model="nan.gguf", t=0)
 
     def test_comparison_has_no_violation(self):
