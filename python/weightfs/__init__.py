@@ -37,7 +37,7 @@ __version__ = "0.2.0"
 __all__ = ["Changed", "Error", "Mismatch", "Model", "NotFound", "Refused", "Tensor", "Unavailable", "open"]
 
 
-def open(source: "Union[str, os.PathLike[str]]", **options: Any) -> "Model":
+def open(source: Union[str, os.PathLike[str]], **options: Any) -> Model:
     """Opens a model: a file, a directory, a mount of weightfs, a URL, or a name such as "hf://org/repo" or "ollama:llama3.2".
 
     `options` are those of the program: `offline=True` is --offline, `cache_size="20G"` is --cache-size=20G, a list repeats an

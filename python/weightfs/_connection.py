@@ -32,7 +32,7 @@ class LocalConnection(http.client.HTTPConnection):
 class Response:
     """A response whose body has not been read yet. After `close()` its connection is used for the next request."""
 
-    def __init__(self, pool: "Pool", connection: LocalConnection, response: http.client.HTTPResponse) -> None:
+    def __init__(self, pool: Pool, connection: LocalConnection, response: http.client.HTTPResponse) -> None:
         self._pool = pool
         self._connection = connection
         self._response = response
@@ -86,7 +86,7 @@ class Response:
         else:
             self._connection.close()
 
-    def __enter__(self) -> "Response":
+    def __enter__(self) -> Response:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,7 +20,7 @@ FLOATS: Dict[str, str] = {
 INTEGERS: Dict[str, str] = {"int4": "|i1", "uint4": "|u1", "int2": "|i1", "uint2": "|u1"}
 
 
-def own_dtype(name: str) -> "Optional[numpy.dtype[Any]]":
+def own_dtype(name: str) -> Optional[numpy.dtype[Any]]:
     """The type of ml_dtypes with this name. None if it has none, takes other bytes, or is not installed."""
     plain = FLOATS.get(name) or INTEGERS.get(name)
     if plain is None:
@@ -41,7 +41,7 @@ def widened(bits: Any) -> Any:
     return wide.view(numpy.float32)
 
 
-def to_torch(name: str, array: "Array") -> Any:
+def to_torch(name: str, array: Array) -> Any:
     """A tensor of torch with the memory of a writable array, or with a copy if the array is big-endian; of one of FLOATS the array
     has the bits. Raises Refused if torch lacks the type."""
     torch = importlib.import_module("torch")

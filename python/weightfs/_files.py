@@ -17,7 +17,7 @@ class TreeFile(io.RawIOBase):
     """A file of the tree, which can be sought. A read requests the range that it returns, a small one a block of it, which grows
     while the reads are in order; none returns fewer bytes than requested before the end."""
 
-    def __init__(self, reader: "Union[Server, Mounted]", path: str) -> None:
+    def __init__(self, reader: Union[Server, Mounted], path: str) -> None:
         super().__init__()
         self._reader = reader
         self._size = reader.size(path)

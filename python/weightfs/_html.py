@@ -46,7 +46,7 @@ def table_of(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return f"<table>{'<tr>' + cells + '</tr>' if cells else ''}{lines}</table>"
 
 
-def html_of_model(model: "Model") -> str:
+def html_of_model(model: Model) -> str:
     """The summary, and the tensors in a table that is folded."""
     facts = [(name, value) for name, value in model.summary.items() if not isinstance(value, (dict, list))]
     tensors = model.tensors()
@@ -57,7 +57,7 @@ def html_of_model(model: "Model") -> str:
             f"<details><summary>{len(tensors):,} tensors</summary>{table}{more}</details></div>")
 
 
-def html_of_tensor(tensor: "Tensor") -> str:
+def html_of_tensor(tensor: Tensor) -> str:
     """The statistics of a tensor and a heat map, both of a sample of its rows if it is large, which the text beside them says."""
     shape = "×".join(map(str, tensor.shape))
     title = f"<strong>{text_of(tensor.key)}</strong> {text_of(tensor.dtype)} {shape}, {tensor.nbytes:,} bytes"
@@ -73,12 +73,12 @@ def html_of_tensor(tensor: "Tensor") -> str:
     return f"<div>{title}{note}{table}{picture}</div>"
 
 
-def sample_note(what: str, read: int, tensor: "Tensor") -> str:
+def sample_note(what: str, read: int, tensor: Tensor) -> str:
     return f"<p>{what} of a sample: {read:,} of {count_of(tensor.shape):,} elements</p>"
 
 
 @contextlib.contextmanager
-def server_of(tensor: "Tensor") -> Iterator[Tuple[Server, int]]:
+def server_of(tensor: Tensor) -> Iterator[Tuple[Server, int]]:
     """A server that has the tensor, and its number there: that of the model, or for a mount one of the tensor's .npy file."""
     reader = tensor._origin.reader
     if isinstance(reader, Server):
@@ -97,7 +97,7 @@ def query_of(index: int, **more: Any) -> str:
     return "?" + urllib.parse.urlencode({"t": index, "mode": "sample", **more})
 
 
-def picture_of(server: Server, index: int, tensor: "Tensor") -> str:
+def picture_of(server: Server, index: int, tensor: Tensor) -> str:
     """A heat map, or nothing for a tensor without a matrix."""
     try:
         cells, response = server.read(API + "heatmap", query_of(index, rows=CELLS, columns=CELLS))

@@ -42,10 +42,10 @@ class LocalFile:
         self._file: Optional[IO[bytes]] = file
         self._opened = os.fstat(file.fileno())
         self.size = self._opened.st_size
-        self._array: "Optional[Array]" = None  # mapped read-only
+        self._array: Optional[Array] = None  # mapped read-only
         self._lock = threading.RLock()  # a handler of a signal may close the model
 
-    def mapped(self, offset: int, size: int, mode: str) -> "Array":
+    def mapped(self, offset: int, size: int, mode: str) -> Array:
         """These bytes, mapped read-only ("r"), or copied when they are written ("c"): nothing else sees that. Raises Changed if
         the file was written or cut since it was opened."""
         with self._lock:
@@ -89,7 +89,7 @@ class LocalFile:
             self._file = None
 
 
-def private(descriptor: int, offset: int, size: int) -> "Array":
+def private(descriptor: int, offset: int, size: int) -> Array:
     """Bytes of a file, which are copied when they are written. mmap.mmap() would keep a descriptor open for each mapping."""
     import ctypes
     import mmap
@@ -108,7 +108,7 @@ def private(descriptor: int, offset: int, size: int) -> "Array":
     memory = (ctypes.c_uint8 * (before + size)).from_address(address)
     # Not at exit: arrays may be used until the process ends.
     weakref.finalize(memory, libc.munmap, address, before + size).atexit = False
-    array: "Array" = numpy.frombuffer(cast(Any, memory), numpy.uint8, size, before)
+    array: Array = numpy.frombuffer(cast(Any, memory), numpy.uint8, size, before)
     return array
 
 

@@ -35,7 +35,7 @@ class Model(Base):
     and opens it again.
     """
 
-    def __init__(self, source: "Union[str, os.PathLike[str]]", **options: Any) -> None:
+    def __init__(self, source: Union[str, os.PathLike[str]], **options: Any) -> None:
         self.source: str = resolved(source)
         self.options: Dict[str, Any] = dict(options)
         self._origin = Origin(Mounted(self.source) if is_mounted(self.source) else Server(self.source, options))
@@ -78,7 +78,7 @@ class Model(Base):
 
     # A mapping of arrays.
 
-    def __getitem__(self, name: str) -> "numpy.ndarray[Any, Any]":
+    def __getitem__(self, name: str) -> numpy.ndarray[Any, Any]:
         return self.tensor(name).numpy()
 
     def __iter__(self) -> Iterator[str]:
@@ -162,7 +162,7 @@ class Model(Base):
         "files/config.json", "views/model.safetensors". Raises NotFound."""
         return cast(BinaryIO, self._open_file(path))
 
-    def _open_file(self, path: str) -> "TreeFile":
+    def _open_file(self, path: str) -> TreeFile:
         from ._files import TreeFile
         return TreeFile(self._origin.reader, inside(path))
 
@@ -182,7 +182,7 @@ class Model(Base):
         """Ends the server process, if there is one. Arrays stay valid."""
         self._origin.close()
 
-    def __enter__(self) -> "Model":
+    def __enter__(self) -> Model:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +199,7 @@ class Model(Base):
         return html_of_model(self)
 
 
-def resolved(source: "Union[str, os.PathLike[str]]") -> str:
+def resolved(source: Union[str, os.PathLike[str]]) -> str:
     """The source, which is an absolute path if it exists in the present directory."""
     given = os.fspath(source)
     if not isinstance(given, str):

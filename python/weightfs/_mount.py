@@ -57,7 +57,7 @@ class Opened:
             raise raised(error, self._path) from error
         return done
 
-    def __enter__(self) -> "Opened":
+    def __enter__(self) -> Opened:
         return self
 
     def __exit__(self, *_: object) -> None:

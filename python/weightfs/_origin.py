@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Origin:
     """What the tensors of a model share. Does not refer to them, so that a model is freed, and its server ends, at its last use."""
 
-    def __init__(self, reader: "Reader") -> None:
+    def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.files: List[Optional[LocalFile]] = []
         self.is_closed = False
@@ -41,7 +41,7 @@ class Origin:
         file = self.files[number] if number < len(self.files) else None
         return None if file is None or offset + record["nbytes"] > file.size else (file, offset)
 
-    def mapped(self, record: Dict[str, Any], mode: str) -> "Optional[numpy.ndarray[Any, Any]]":
+    def mapped(self, record: Dict[str, Any], mode: str) -> Optional[numpy.ndarray[Any, Any]]:
         """The bytes of a tensor in the mapped container."""
         place = self.local_bytes(record)
         if place is None or record["nbytes"] == 0:
@@ -66,7 +66,7 @@ class Origin:
         return {view: record[view] for view in ("npy", "float32") if view in record}
 
 
-_origins: "weakref.WeakSet[Origin]" = weakref.WeakSet()
+_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -284,7 +284,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.rstrip("} \n").encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
+_servers: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -48,7 +48,7 @@ def extend(text: bytearray, path: str) -> None:
     text += bytes(max(0, prefix + int.from_bytes(text[8:prefix], "little") - FIRST_READ))
 
 
-def memory_of(array: "Array") -> memoryview:
+def memory_of(array: Array) -> memoryview:
     """The memory of an array of one dimension, as bytes."""
     import numpy
     memory: memoryview = array.view(numpy.uint8).data
@@ -64,7 +64,7 @@ class Tensor:
     Elements are numbers, never bit patterns: see `numpy()`. `raw()` has the bytes as stored.
     """
 
-    def __init__(self, origin: "Origin", index: int, key: str, record: Dict[str, Any]) -> None:
+    def __init__(self, origin: Origin, index: int, key: str, record: Dict[str, Any]) -> None:
         self._origin = origin
         self._record = record
         self._headers: Dict[str, Header] = {}
@@ -94,7 +94,7 @@ class Tensor:
         return (self._stored_type(view) is not None and (view != "raw" or own is not None) and self.nbytes > 0
                 and self._origin.local_bytes(self._record) is not None)
 
-    def numpy(self) -> "Array":
+    def numpy(self) -> Array:
         """The numbers as an array of this shape: read-only memory of the container if it is a local file that has them like that,
         else a new array.
 
@@ -106,7 +106,7 @@ class Tensor:
         own = own_dtype(self.dtype)
         return self._typed(self._array(self._view(own)), own)
 
-    def float32(self) -> "Array":
+    def float32(self) -> Array:
         """The numbers as float32, rounded to the nearest: an array of this shape. Raises Refused for types without numbers."""
         if self.dtype == "float32" and self._record.get("descr") == "<f4":
             return self.numpy()
@@ -114,14 +114,14 @@ class Tensor:
             return self._typed(self._array("raw"), None)
         return self._read("float32")
 
-    def raw(self) -> "Array":
+    def raw(self) -> Array:
         """The bytes as they are stored, such as blocks of a quantised type: an array of `nbytes` uint8."""
         import numpy
         self._check_refused()
         mapped = self._origin.mapped(self._record, "r")
         if mapped is not None:
             return mapped
-        array: "Array" = numpy.empty(self.nbytes, numpy.uint8)
+        array: Array = numpy.empty(self.nbytes, numpy.uint8)
         self._origin.reader.read_into(f"tensors/{self._record['path']}", 0, array.data)
         return array
 
@@ -132,11 +132,11 @@ class Tensor:
         importlib.import_module("torch")  # before bytes are read
         return to_torch(self.dtype, self._array("raw" if self.dtype in FLOATS else "npy", "c"))
 
-    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "Array":
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
         import numpy
         elements = self.numpy()
         # NumPy 2 raises ValueError for copy=False if the type is another one.
-        array: "Array" = numpy.asarray(elements, dtype) if copy is None else numpy.array(elements, dtype, copy=copy)
+        array: Array = numpy.asarray(elements, dtype) if copy is None else numpy.array(elements, dtype, copy=copy)
         return array
 
     def __getitem__(self, index: Any) -> Any:
@@ -155,7 +155,7 @@ class Tensor:
         from ._html import html_of_tensor
         return html_of_tensor(self)
 
-    def _view(self, own: "Optional[DType]") -> str:
+    def _view(self, own: Optional[DType]) -> str:
         """Where the elements come from: the bits in tensors/ ("raw") or the numbers in "npy" or "float32"."""
         if self.dtype not in FLOATS:
             return "npy"
@@ -163,16 +163,16 @@ class Tensor:
             return "raw"
         return "float32" if "float32" in self._origin.views_of(self._record) else "npy"
 
-    def _stored_type(self, view: str) -> "Optional[DType]":
+    def _stored_type(self, view: str) -> Optional[DType]:
         """The type of NumPy that the elements of a view have in the bytes as stored. None if these are others."""
         descr = FLOATS[self.dtype] if view == "raw" else self._record.get("descr") if view == "npy" else None
         if descr is None or self.refused:
             return None
         import numpy
-        dtype: "DType" = numpy.dtype(descr)
+        dtype: DType = numpy.dtype(descr)
         return dtype if count_of(self.shape) * dtype.itemsize == self.nbytes else None
 
-    def _mapped(self, view: str, mode: str) -> "Optional[Array]":
+    def _mapped(self, view: str, mode: str) -> Optional[Array]:
         """The elements of a view in the mapped container, or no elements. None if they are to be read."""
         dtype = None if self._origin.is_closed else self._stored_type(view)
         if dtype is None:
@@ -181,11 +181,11 @@ class Tensor:
         mapped = numpy.empty(0, numpy.uint8) if self.nbytes == 0 else self._origin.mapped(self._record, mode)
         return None if mapped is None else mapped.view(dtype).reshape(self.shape)
 
-    def _array(self, view: str, mode: str = "r") -> "Array":
+    def _array(self, view: str, mode: str = "r") -> Array:
         mapped = self._mapped(view, mode)
         return self._read(view) if mapped is None else mapped
 
-    def _typed(self, array: "Array", own: "Optional[DType]") -> "Array":
+    def _typed(self, array: Array, own: Optional[DType]) -> Array:
         """The numbers of an array of a view: bits have the type of ml_dtypes, those of bfloat16 without it become float32."""
         import numpy
         if own is not None:
@@ -235,7 +235,7 @@ class Tensor:
             known = self._headers[view] = parsed_header(bytes(text))
         return known
 
-    def _read(self, view: str) -> "Array":
+    def _read(self, view: str) -> Array:
         """The whole array of a view, by one request."""
         if view in self._headers or view == "raw":
             return self._read_part(view, Part(0, self._header(view).shape, ()))
@@ -252,13 +252,13 @@ class Tensor:
         # The response has ended early: the next one has the reason, or the bytes.
         return self._read_part(view, Part(0, self._header(view).shape, ()))
 
-    def _new(self, header: Header, shape: Tuple[int, ...]) -> "Array":
+    def _new(self, header: Header, shape: Tuple[int, ...]) -> Array:
         """An array with one dimension for the elements of this shape."""
         import numpy
-        array: "Array" = numpy.empty(count_of(shape), header.descr)
+        array: Array = numpy.empty(count_of(shape), header.descr)
         return array
 
-    def _read_part(self, view: str, part: Part) -> "Array":
+    def _read_part(self, view: str, part: Part) -> Array:
         header = self._header(view)
         array = self._new(header, part.shape)
         begin = header.size + part.begin * array.dtype.itemsize

@@ -50,7 +50,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._slots: "OrderedDict[str, Slot]" = OrderedDict()
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
 
     def model(self, source: str, options: Dict[str, Any]) -> Model:
         key = repr((source, sorted(options.items())))

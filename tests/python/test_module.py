@@ -6,6 +6,7 @@ import importlib.util
 import io
 import os
 import pickle
+import pydoc
 import re
 import shutil
 import subprocess
@@ -54,6 +55,13 @@ class Module(PythonTestCase):
         self.assertTrue(os.path.exists(os.path.join(PACKAGE, "weightfs", "py.typed")))
         for name in weightfs.__all__:
             self.assertTrue(getattr(weightfs, name).__doc__, name)
+
+    def test_help_has_no_quotes_inside_quotes(self):
+        shown = pydoc.render_doc(weightfs.open, renderer=pydoc.plaintext)
+        for name in ("Model", "Tensor", *weightfs.__all__):
+            shown += pydoc.render_doc(getattr(weightfs, name), renderer=pydoc.plaintext)
+        self.assertIn("source: 'Union[str, os.PathLike[str]]'", shown)
+        self.assertEqual(re.findall(r""".*(?:"'|'").*""", shown), [])
 
     def test_examples_of_the_docstrings_hold(self):
         demo.write_demo(self.path("demo"))
