@@ -8,6 +8,7 @@
 #include "cli/console/outcome.h"
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
+#include "cli/options/names_option.h"
 #include "cli/verbs.h"
 #include "report/compare/models.h"
 #include "report/diff/deviations.h"
@@ -119,12 +120,6 @@ Exit run_diff(DiffArguments& arguments) {
 
 Command diff_command() {
   const auto given = std::make_shared<DiffArguments>();
-  const auto take_names = [given](const std::string& name) -> Result<void> {
-    if (name != "mapped" && name != "as-stored")
-      return failure(Code::unsupported, fmt::format("unknown names {}; use mapped or as-stored", quoted(name)));
-    given->names = name == "mapped" ? compare::NameMatching::mapped : compare::NameMatching::as_stored;
-    return {};
-  };
   Command command = {
       "diff",
       "compare two models: metadata, tensors, and the models and files in them",
@@ -140,14 +135,7 @@ Command diff_command() {
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
            parsed("min-snr", "DB", "lowest SNR of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
-           {"names",
-            "NAMES",
-            "mapped: compare a repository of the Hub with a GGUF by the names and values that the GGUF has; as-stored "
-            "(default: mapped)",
-            take_names,
-            0,
-            {"mapped", "as-stored"}},
-           flag("json", "print a JSON object", given->json)}),
+           names_option(given->names), flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};
   command.write_failed = kTrouble;

@@ -9,11 +9,14 @@
 #include "cli/console/progress.h"
 #include "cli/findings/tensor_problems.h"
 #include "cli/open_source.h"
+#include "cli/options/names_option.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
 #include "report/compare/common_weights.h"
 #include "report/compare/select_tensors.h"
+#include "report/inspect/single_model.h"
+#include "report/stats/against_print.h"
 #include "report/stats/print.h"
 #include "report/stats/screen.h"
 #include "report/text/words.h"
@@ -33,18 +36,35 @@ struct StatsArguments {
   bool svd = false;
   std::optional<uint64_t> axis;
   std::optional<uint64_t> top;
-  double threshold = numbers::StatisticsOptions().threshold;
+  std::optional<double> threshold;
   std::string sort;
+  std::string against;
+  compare::NameMatching names = compare::NameMatching::mapped;
 };
+
+Error stats_usage(const std::string& what) { return {Code::unsupported, what + " (see weightfs stats --help)"}; }
+
+// --sort takes the columns of both tables.
+Result<void> check_sort(const StatsArguments& arguments) {
+  const auto names = arguments.against.empty() ? stats::column_names() : stats::against_sort_names();
+  if (arguments.sort.empty() || std::ranges::find(names, arguments.sort) != names.end()) return {};
+  return failure(stats_usage(fmt::format("--sort {} {} --against", arguments.sort,
+                                         arguments.against.empty() ? "needs" : "is not a column of")));
+}
 
 Result<void> check(const StatsArguments& arguments) {
   const bool has_channels = arguments.channels || arguments.axis;
+  TRY_VOID(check_sort(arguments));
+  if (!arguments.against.empty() &&
+      (arguments.sample || arguments.exact || has_channels || arguments.svd || arguments.threshold))
+    return failure(stats_usage(
+        "--against cannot be combined with --sample, --exact, --per-channel, --axis, --svd and --threshold"));
+  if (arguments.against.empty() && arguments.names != compare::NameMatching::mapped)
+    return failure(stats_usage("--names needs --against MODEL"));
   if (arguments.sample && (has_channels || arguments.svd || arguments.exact))
-    return failure(Code::unsupported,
-                   "--sample cannot be combined with --exact, --per-channel, --axis and --svd "
-                   "(see weightfs stats --help)");
+    return failure(stats_usage("--sample cannot be combined with --exact, --per-channel, --axis and --svd"));
   if (arguments.svd && !arguments.json && ::isatty(STDOUT_FILENO) != 1)
-    return failure(Code::unsupported, "--svd needs --json in a pipe (see weightfs stats --help)");
+    return failure(stats_usage("--svd needs --json in a pipe"));
   return {};
 }
 
@@ -66,7 +86,7 @@ stats::FigureOptions figure_options(const StatsArguments& arguments, size_t tens
   const bool is_detail = tensors == 1 && !arguments.patterns.empty() && ::isatty(STDOUT_FILENO) == 1;
   return {.statistics = {.exact = arguments.exact,
                          .sample = arguments.sample,
-                         .threshold = arguments.threshold,
+                         .threshold = arguments.threshold.value_or(numbers::StatisticsOptions().threshold),
                          .threads = processors(kMaxThreads)},
           .scales = !arguments.sample && (is_detail || arguments.json),
           .channels = is_channels || (is_detail && !arguments.json && !arguments.sample),
@@ -95,8 +115,85 @@ void report_lacks(const std::vector<compare::FoundModel>& models, bool are_empty
     outcome.fail({Code::not_found, fmt::format("{}: has no tensors", source)});
 }
 
-Exit run_stats(StatsArguments& arguments) {
-  if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
+// Tensors that cannot be read, of which the first is reported. A type without numbers, another shape and a lacking
+// counterpart are no errors.
+class UnreadTensors {
+ public:
+  void note(const stats::AgainstFigures& one) {
+    ++tensors_;
+    if (one.deviation) return;
+    const Error& error = one.deviation.error();
+    if (error.code == Code::unsupported || error.code == Code::not_found) return;
+    if (unread_++ == 0) first_ = {error.code, fmt::format("tensor {}: {}", quoted(one.name), error.message)};
+  }
+  void report(Outcome& outcome) const {
+    if (unread_ > 0)
+      outcome.fail(
+          {first_.code, fmt::format("{} of {} tensors cannot be compared: {}", unread_, tensors_, first_.message)});
+  }
+
+ private:
+  uint64_t tensors_ = 0;
+  uint64_t unread_ = 0;
+  Error first_;
+};
+
+// The tensors that only the reference has, in a line for people; all of them in JSON.
+std::vector<std::string> report_missing(const Model& reference, const std::vector<size_t>& missing, bool is_json,
+                                        const std::string& source) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> names, first;
+  for (const size_t i : missing) {
+    if (names.size() == kNamed && !is_json) break;
+    names.push_back(full_name(reference.tensors[i]));
+  }
+  for (size_t i = 0; i < std::min(names.size(), kNamed); ++i) first.push_back(quoted(names[i]));
+  const size_t others = missing.size() - first.size();
+  if (!missing.empty())
+    log_to_stderr(fmt::format("{}: {} missing, which the reference has: {}{}", source,
+                              counted(missing.size(), "tensor is", "tensors are"), enumerated(first),
+                              others == 0 ? "" : fmt::format(" and {} more", others)));
+  return names;
+}
+
+Result<Exit> stats_against(StatsArguments& arguments) {
+  const std::vector<std::string> sources = {arguments.against, arguments.input.source};
+  const auto opened = TRY(open_each_source(sources, arguments.input));
+  const SingleModel reference = TRY(single_model(*opened.forests[0], printable_source(sources[0])));
+  const SingleModel model = TRY(single_model(*opened.forests[1], printable_source(sources[1])));
+  const auto compared = TRY(compare::comparable_models(reference.model, model.model, arguments.names));
+  if (compared.mapped)
+    log_to_stderr(compare::mapped_names_sentence(
+        *compared.mapped, printable_source(sources[compared.mapped->side == compare::Side::a ? 0 : 1])));
+  const auto matched = TRY(compare::match_tensors(*compared.a, *compared.b));
+  const auto selected = TRY(select_tensors(compared.b, arguments.patterns));
+  ProgressBar bar;
+  UnreadTensors unread;
+  stats::AgainstPrinter printer(
+      {.json = arguments.json, .sort = arguments.sort, .top = arguments.top, .mapped = compared.mapped},
+      model.model->budget);
+  const stats::AgainstOptions options{
+      .threads = processors(kMaxThreads),
+      .report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); }};
+  const auto groups = TRY(compute_against(compared, matched, selected, options, [&](stats::AgainstFigures one) {
+    unread.note(one);
+    return printer.add(std::move(one));
+  }));
+  bar.clear();
+  const std::string source = printable_source(arguments.input.source);
+  const bool are_all = arguments.patterns.empty();
+  printer.end(groups, are_all ? report_missing(*compared.a, matched.missing, arguments.json, source)
+                              : std::vector<std::string>());
+  Outcome outcome;
+  if (are_all) outcome.check(*model.model, source);
+  if (are_all) outcome.check(*reference.model, printable_source(arguments.against));
+  if (const auto reason = reason_of_incomplete({{"", model.model}}, arguments.patterns)) outcome.fail(*reason);
+  unread.report(outcome);
+  if (const auto verified = opened.store->verify_complete(); !verified) outcome.fail_once(verified.error());
+  return outcome.status();
+}
+
+Exit stats_of_source(StatsArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   const std::string source = printable_source(arguments.input.source);
@@ -115,8 +212,7 @@ Exit run_stats(StatsArguments& arguments) {
     return outcome.status() == Exit::ok ? status : outcome.status();
   }
   if (arguments.svd && !arguments.json && (selected->size() != 1 || arguments.patterns.empty()))
-    return report_error({Code::unsupported, "--svd needs --json, or one TENSOR (see weightfs stats --help)"},
-                        Exit::usage);
+    return report_error(stats_usage("--svd needs --json, or one TENSOR"), Exit::usage);
   ProgressBar bar;
   stats::FigureOptions options = figure_options(arguments, selected->size());
   options.report = [&bar](uint64_t done, uint64_t total, const std::string& name) { bar.show(done, total, name); };
@@ -137,16 +233,28 @@ Exit run_stats(StatsArguments& arguments) {
   return outcome.status();
 }
 
+Exit run_stats(StatsArguments& arguments) {
+  if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
+  if (arguments.against.empty()) return stats_of_source(arguments);
+  const auto status = stats_against(arguments);
+  return status ? *status : report_error(status.error());
+}
+
 std::optional<double> parse_threshold(const std::string& text) {
   const auto number = parse_number<double>(text);
   return number && *number >= 0 ? number : std::nullopt;
 }
 
 std::vector<Choice<std::string>> sort_choices() {
-  static const std::vector<std::string> names = stats::column_names();
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = stats::column_names();
+    std::erase_if(all, [](const std::string& name) { return name == "histogram" || name == "flags"; });
+    for (const std::string& name : stats::against_sort_names())
+      if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+    return all;
+  }();
   std::vector<Choice<std::string>> choices;
-  for (const std::string& name : names)
-    if (name != "histogram" && name != "flags") choices.push_back({name, name});
+  for (const std::string& name : names) choices.push_back({name, name});
   return choices;
 }
 
@@ -162,7 +270,14 @@ Command stats_command() {
        arguments("TENSOR", "name of a tensor, or a pattern such as '*.bias' (default: all)", given->patterns)},
       source_options(
           given->input,
-          {choice("sort", "COLUMN", "order of the tensors: numbers from the largest on (default: as stored)",
+          {text("against", "MODEL",
+                "print how far the tensors are from those of this model: SNR, relative error, cosine, maximum and mean "
+                "absolute difference, count of differing elements (default: none)",
+                given->against),
+           names_option(given->names),
+           choice("sort", "COLUMN",
+                  "order of the tensors: numbers from the largest on, with --against from the worst on (default: as "
+                  "stored)",
                   "a column", sort_choices(), given->sort),
            parsed("top", "N", "print only the first N tensors (default: all)", "is not a number", given->top, count),
            flag("exact", "read tensors twice, so that quantiles and histograms of all types are exact", given->exact),

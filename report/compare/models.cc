@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "base/blobs.h"
 #include "formats/completeness.h"
-#include "report/compare/common_weights.h"
 #include "report/text/words.h"
 
 namespace weightfs::compare {
@@ -68,12 +66,8 @@ class ContentsComparer {
   }
 
   Result<void> compare_models(const std::string& path, const ModelPtr& a, const ModelPtr& b) {
-    ModelComparison found{path, a, b, {}, {}, {}};
-    if (options_.names == NameMatching::mapped) found.mapped = TRY(mapped_names(a, b));
-    if (found.mapped)
-      (found.mapped->side == Side::a ? found.a : found.b) = found.mapped->model;
-    else
-      std::tie(found.a, found.b) = TRY(with_common_weights(a, b));
+    const ComparedModels compared = TRY(comparable_models(a, b, options_.names));
+    ModelComparison found{path, compared.a, compared.b, compared.mapped, {}, {}};
     if (!found.mapped) found.metadata = compare_metadata(*a, *b);
     found.tensors = TRY(compare_tensors(*found.a, *found.b, options_));
     out_.equal_tensors += found.tensors.equal;

@@ -20,27 +20,6 @@ using numbers::Elements;
 // The bytes of a pair that one thread compares at once.
 constexpr uint64_t kRange = uint64_t{32} << 20;
 
-struct NameKey {
-  std::string_view scope;
-  std::string_view name;
-  size_t index;
-};
-
-bool name_less(const NameKey& x, const NameKey& y) {
-  return std::tie(x.scope, x.name, x.index) < std::tie(y.scope, y.name, y.index);
-}
-
-Result<std::vector<NameKey>> sorted_names(const Model& model) {
-  std::vector<NameKey> keys;
-  keys.reserve(model.tensors.size());
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const TensorView tensor = model.tensors[i];
-    keys.push_back({tensor.scope, tensor.name, i});
-  }
-  TRY_VOID(sort_cancellably(keys, name_less));
-  return keys;
-}
-
 bool has_same_type(const TensorView& a, const TensorView& b) {
   if (a.dtype != b.dtype || !(a.shape == b.shape)) return false;
   return a.dtype->block_bytes != 0 || (a.stored_dtype == b.stored_dtype && a.nbytes() == b.nbytes());
@@ -81,28 +60,11 @@ class TensorComparer {
 
  private:
   Result<void> match_names() {
-    const auto names_a = TRY(sorted_names(a_));
-    const auto names_b = TRY(sorted_names(b_));
-    auto x = names_a.begin();
-    auto y = names_b.begin();
-    while (x != names_a.end() || y != names_b.end()) {
-      const auto before = [](const NameKey& p, const NameKey& q) {
-        return std::tie(p.scope, p.name) < std::tie(q.scope, q.name);
-      };
-      const bool is_only_a = y == names_b.end() || (x != names_a.end() && before(*x, *y));
-      const bool is_only_b = !is_only_a && (x == names_a.end() || before(*y, *x));
-      if (is_only_a)
-        out_.missing.push_back(x->index);
-      else if (is_only_b)
-        out_.added.push_back(y->index);
-      else
-        pairs_.push_back({x->index, y->index});
-      if (!is_only_b) ++x;
-      if (!is_only_a) ++y;
-    }
-    TRY_VOID(sort_cancellably(out_.missing));
-    TRY_VOID(sort_cancellably(out_.added));
-    return sort_cancellably(pairs_, [](const TensorPair& p, const TensorPair& q) { return p.a < q.a; });
+    MatchedTensors matched = TRY(match_tensors(a_, b_));
+    pairs_ = std::move(matched.pairs);
+    out_.missing = std::move(matched.missing);
+    out_.added = std::move(matched.added);
+    return {};
   }
 
   Result<void> compare_bytes() {

@@ -10,15 +10,9 @@
 #include "formats/model.h"
 #include "numbers/deviation.h"
 #include "report/compare/bytes.h"
-#include "report/compare/names.h"
+#include "report/compare/pairs.h"
 
 namespace weightfs::compare {
-
-/// The places of a tensor in the lists of two models.
-struct TensorPair {
-  size_t a;
-  size_t b;
-};
 
 /// A tensor that both models have, with a difference.
 struct ChangedTensor {

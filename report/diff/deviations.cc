@@ -143,24 +143,24 @@ std::vector<const ChangedTensor*> worst_first(const std::vector<ChangedTensor>& 
   return out;
 }
 
-namespace {
-
-const std::vector<info::FittedColumn>& terminal_columns() {
+const std::vector<info::FittedColumn>& screen_columns() {
   static const std::vector<info::FittedColumn> columns = {
       {"tensor", 0, true}, {"types", 4, true}, {"SNR", 1, false},  {"rel. error", 2, false}, {"cosine", 5, false},
       {"max", 3, false},   {"at", 4, true},    {"mean", 6, false}, {"differing", 7, false},  {"", 1, true}};
   return columns;
 }
 
-std::vector<std::string> terminal_row(const std::string& name, const std::string& types,
-                                      const std::optional<Deviation>& deviation, std::optional<ShapeView> shape,
-                                      const std::string& note) {
+std::vector<std::string> screen_row(const std::string& name, const std::string& types, const Deviation* deviation,
+                                    std::optional<ShapeView> shape, const std::string& note) {
   std::vector<std::string> row = {name, types};
-  if (deviation) {
+  if (deviation != nullptr) {
     for (const Cell& cell : deviation_cells(*deviation, shape)) row.push_back(cell.shown);
-    if (!row[2].empty()) row[2] += " dB";
+    if (deviation->count() > 0 && deviation->differing() == 0)
+      row[2] = "equal";
+    else if (!row[2].empty())
+      row[2] += " dB";
   } else {
-    row.resize(terminal_columns().size() - 1);
+    row.resize(screen_columns().size() - 1);
   }
   row.push_back(note);
   return row;
@@ -170,27 +170,26 @@ std::string types_of(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype ? std::string(dtype_text(a)) : fmt::format("{} > {}", dtype_text(a), dtype_text(b));
 }
 
-}  // namespace
-
 std::vector<std::string> deviation_lines(const ContentsComparison& found, const info::Style& style) {
   std::vector<std::vector<std::string>> tensors, groups;
   for (const ModelComparison& models : found.models) {
     for (const ChangedTensor* const changed : worst_first(models.tensors.changed)) {
       const TensorView a = models.a->tensors[changed->pair.a], b = models.b->tensors[changed->pair.b];
-      tensors.push_back(terminal_row(info::clean(join_path(models.path, full_name(a)), style), types_of(a, b),
-                                     changed->deviation, a.shape, info::clean(changed->no_deviation, style)));
+      tensors.push_back(screen_row(info::clean(join_path(models.path, full_name(a)), style), types_of(a, b),
+                                   changed->deviation ? &*changed->deviation : nullptr, a.shape,
+                                   info::clean(changed->no_deviation, style)));
     }
   }
   if (tensors.empty()) return {};
   const std::vector<LayerDeviation> layers = layer_deviations(found);
   if (layers.size() > 1)
     for (const LayerDeviation& layer : layers)
-      groups.push_back(terminal_row(info::clean(layer.name, style), "", layer.deviation, std::nullopt, ""));
+      groups.push_back(screen_row(info::clean(layer.name, style), "", &layer.deviation, std::nullopt, ""));
   const Deviation total = total_deviation(found);
-  if (total.count() > 0) groups.push_back(terminal_row("all that differ", "", total, std::nullopt, ""));
-  std::vector<info::FittedColumn> group_columns = terminal_columns();
+  if (total.count() > 0) groups.push_back(screen_row("all that differ", "", &total, std::nullopt, ""));
+  std::vector<info::FittedColumn> group_columns = screen_columns();
   group_columns.front().name = "layer";
-  auto [lines, is_complete] = info::fitted_table(terminal_columns(), tensors, style);
+  auto [lines, is_complete] = info::fitted_table(screen_columns(), tensors, style);
   const info::FittedLines grouped = info::fitted_table(group_columns, groups, style);
   if (!grouped.lines.empty()) lines.emplace_back();
   lines.insert(lines.end(), grouped.lines.begin(), grouped.lines.end());

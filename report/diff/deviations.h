@@ -7,6 +7,7 @@
 
 #include "base/values/value.h"
 #include "report/compare/models.h"
+#include "report/text/fitted_table.h"
 #include "report/text/style.h"
 #include "report/text/table.h"
 
@@ -38,6 +39,15 @@ numbers::Deviation total_deviation(const ContentsComparison& found);
 
 /// The tensors of a comparison in the order of the worst SNR; those without numbers come first.
 std::vector<const ChangedTensor*> worst_first(const std::vector<ChangedTensor>& changed);
+
+/// The columns of a terminal: the tensor, its types, those of a deviation, and a note.
+const std::vector<info::FittedColumn>& screen_columns();
+/// A row of them. `deviation` is null if there is none.
+std::vector<std::string> screen_row(const std::string& name, const std::string& types,
+                                    const numbers::Deviation* deviation, std::optional<ShapeView> shape,
+                                    const std::string& note);
+/// "float32", or "float32 > q8_0".
+std::string types_of(const TensorView& a, const TensorView& b);
 
 /// The measured tensors, the layers and all together, for a terminal.
 std::vector<std::string> deviation_lines(const ContentsComparison& found, const info::Style& style);

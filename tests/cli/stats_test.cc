@@ -1,4 +1,5 @@
 // weightfs stats, and info --duplicates: output, exit statuses and messages.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -89,6 +90,95 @@ TEST_F(StatsTest, LayersHaveTotals) {
       write("m.safetensors", model_of({{"h.0.a", {1, 3}}, {"h.1.a", {5}}, {"h.0.b", {8}}, {"x", {7}}}));
   EXPECT_THAT(figures(source), HasSubstr(R"("layers":[{"name":"h.0","tensors":2,"count":3,"zeros":0,"nan":0,"inf":0,)"
                                          R"("min":1.0,"max":8.0,"mean":4.0)"));
+}
+
+// numbers.md, Two tensors
+TEST_F(StatsTest, FiguresAgainstAReferenceAreThoseOfEachPair) {
+  const std::string reference = write(
+      "a.safetensors", model_of({{"h.0.w", {3, 4}}, {"h.0.same", {1, 1}}, {"gone", {1}}, {"h.1.w", {2}}, {"x", {1}}}));
+  const std::string source =
+      write("b.safetensors",
+            model_of({{"new", {1}}, {"h.1.w", {1}}, {"h.0.same", {1, 1}}, {"h.0.w", {3, 4.5}}, {"x", {1, 2}}}));
+  const Ended ended = run({"stats", "--against", reference, source});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.err, fmt::format("weightfs: {}: 1 tensor is missing, which the reference has: \"gone\"\n", source));
+  const auto lines = lines_of(ended.out);
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[0],
+            "tensor\treference\tdtype\telements\tsnr_db\trelative_error\tcosine\tmax\tat\tmean\tdiffering\tnote");
+  EXPECT_EQ(lines[1], "new\t\tfloat32\t1\t\t\t\t\t\t\t\tnot in the reference");
+  EXPECT_EQ(lines[2], "h.1.w\tfloat32\tfloat32\t1\t6.020599913279624\t0.5\t1\t1\t[0]\t1\t1\t");
+  EXPECT_EQ(lines[3], "h.0.same\tfloat32\tfloat32\t2\tinf\t0\t1\t0\t\t0\t0\t");
+  EXPECT_THAT(lines[4], testing::StartsWith("h.0.w\tfloat32\tfloat32\t2\t20\t0.1\t0.998"));
+  EXPECT_THAT(lines[4], testing::EndsWith("\t0.5\t[1]\t0.25\t1\t"));
+  EXPECT_EQ(lines[5], "x\tfloat32\tfloat32\t2\t\t\t\t\t\t\t\tanother shape");
+}
+
+TEST_F(StatsTest, LayersAgainstAReferenceIncludeEqualTensors) {
+  const std::string reference =
+      write("a.safetensors", model_of({{"h.0.w", {3, 4}}, {"h.0.same", {12}}, {"h.1.w", {2}}, {"gone", {1}}}));
+  const std::string source =
+      write("b.safetensors", model_of({{"h.1.w", {2}}, {"h.0.w", {3, 5.3}}, {"h.0.same", {12}}}));
+  const std::string found = compact(run({"stats", "--json", "--against", reference, source}).out);
+  EXPECT_THAT(found, HasSubstr(R"({"tensors":[{"name":"h.1.w","dtype":"float32","shape":[1],"reference_dtype":)"
+                               R"("float32","stat":{"count":1,"differing":0,"nan":0,"snr_db":null,)"
+                               R"("relative_error":0.0,)"));
+  EXPECT_THAT(found, HasSubstr(R"("layers":[{"name":"h.1","tensors":1,"stat":{"count":1,"differing":0,)"));
+  // 1.3 of a vector of the length 13.
+  EXPECT_THAT(found, testing::ContainsRegex(
+                         R"("name":"h.0","tensors":2,"stat":."count":3,"differing":1,"nan":0,"snr_db":[^,]*,)"
+                         R"("relative_error":0.1|0.099999)"));
+  EXPECT_THAT(found, HasSubstr(R"("total":{"name":"total","tensors":3,"stat":{"count":4,"differing":1,)"));
+  EXPECT_THAT(found, testing::EndsWith(R"("missing":["gone"]})"));
+}
+
+TEST_F(StatsTest, TensorsAgainstAReferenceAreSortedByTheWorst) {
+  const std::string reference = write("a.safetensors", model_of({{"a", {2}}, {"b", {2}}, {"c", {2, 2}}, {"d", {8}}}));
+  const std::string source =
+      write("b.safetensors", model_of({{"new", {1}}, {"a", {1.5}}, {"b", {1}}, {"c", {2, 2}}, {"d", {7}}}));
+  const auto sorted = [&](const std::string& column) {
+    return names({source, "--against", reference, "--sort", column});
+  };
+  EXPECT_THAT(sorted("snr_db"), ElementsAre("b", "a", "d", "c", "new"));
+  EXPECT_THAT(sorted("relative_error"), ElementsAre("b", "a", "d", "c", "new"));
+  EXPECT_THAT(sorted("max"), ElementsAre("b", "d", "a", "c", "new"));
+  EXPECT_THAT(sorted("elements"), ElementsAre("c", "new", "a", "b", "d"));
+  EXPECT_THAT(sorted("tensor"), ElementsAre("a", "b", "c", "d", "new"));
+  EXPECT_THAT(names({source, "--against", reference, "--sort", "max", "--top", "1"}), ElementsAre("b"));
+  EXPECT_THAT(names({source, "--against", reference, "[ab]"}), ElementsAre("a", "b"));
+  EXPECT_EQ(run({"stats", "--against", reference, source, "nothing"}).status, 3);
+}
+
+TEST_F(StatsTest, DamagedModelsAgainstEachOtherHaveTheStatusOfDamage) {
+  const std::string whole = model_of({{"a", {1, 2}}, {"b", {3}}});
+  const std::string reference = write("a.safetensors", whole);
+  const std::string cut = write("cut.safetensors", whole.substr(0, whole.size() - 4));
+  for (const bool is_reference : {false, true}) {
+    const Ended ended = run({"stats", "--against", is_reference ? cut : reference, is_reference ? reference : cut});
+    EXPECT_EQ(ended.status, 5);
+    EXPECT_THAT(ended.err, HasSubstr("1 of 2 tensors refused; interrupted download?"));
+    EXPECT_THAT(ended.err, HasSubstr("1 of 2 tensors cannot be compared: tensor \"b\": "));
+    EXPECT_THAT(ended.out, HasSubstr("\na\tfloat32\tfloat32\t2\tinf\t"));
+  }
+}
+
+TEST_F(StatsTest, WrongUseOfAReferenceIsNamed) {
+  const std::string source = write("m.safetensors", model_of({{"a", {1}}}));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--sample", "--against", source}, "--against cannot be combined with --sample"},
+      {{"--threshold", "1", "--against", source}, "--against cannot be combined with"},
+      {{"--sort", "std", "--against", source}, "--sort std is not a column of --against"},
+      {{"--sort", "snr_db"}, "--sort snr_db needs --against"},
+      {{"--names", "as-stored"}, "--names needs --against MODEL"},
+  };
+  for (const auto& [words, message] : cases) {
+    std::vector<std::string> all = {"stats", source};
+    all.insert(all.end(), words.begin(), words.end());
+    const Ended ended = run(all);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_THAT(ended.err, HasSubstr(message));
+  }
+  EXPECT_EQ(run({"stats", source, "--against", temporary.path("missing")}).status, 3);
 }
 
 TEST_F(StatsTest, ChannelsAreThoseOfEachAxis) {

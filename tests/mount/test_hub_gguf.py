@@ -220,6 +220,25 @@ class Diff(HubTestCase):
         self.assertGreater(errors["blk.0.attn_q.weight"], 0.004)
         self.assertEqual(run("diff", "--min-snr", "40", gguf, folder).returncode, 0)
 
+    def test_figures_against_the_repository(self):
+        folder, gguf = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf")
+        self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)
+        compared = json.loads(run("diff", "--stat", "--json", folder, gguf).stdout)
+        differing = {entry["name"]: entry["stat"] for entry in compared["changed"]}
+        for reference, model, side in ((folder, gguf, "reference"), (gguf, folder, "model")):
+            done = run("stats", "--json", "--against", reference, model)
+            found = json.loads(done.stdout)
+            self.assertEqual((done.returncode, found["missing"], found["mapped_names"]), (0, [], {"source": side, "unmapped": 0}))
+            self.assertIn(f"{folder}: tensors are compared by their names and values in a GGUF", done.stderr)
+            stats = {entry["name"]: entry["stat"] for entry in found["tensors"]}
+            self.assertEqual(len(stats), len(tensors(self.bytes_of("cat", folder, "files/model.safetensors"))))
+            for name, stat in stats.items():
+                self.assertEqual(stat["max"], differing[name]["max"] if name in differing else 0, name)
+            self.assertEqual([layer["name"] for layer in found["layers"]], ["blk.0", "blk.1", "blk.2"])
+        stored = json.loads(run("stats", "--json", "--names", "as-stored", "--against", folder, gguf).stdout)
+        self.assertEqual({entry["no_stat"] for entry in stored["tensors"]}, {"not in the reference"})
+        self.assertEqual(len(stored["missing"]), len(stats))
+
     def test_overview_of_the_deviation(self):
         folder, gguf, picture = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf"), self.path("snr.png")
         self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)

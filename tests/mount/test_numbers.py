@@ -166,6 +166,31 @@ class AgainstNumpy(TestCase):
         self.assertEqual(found["share_within_ulps"]["1"], 1 - 1 / x.size)
         self.assertEqual(sum(entry["count"] for entry in found["differences"]), (x != y).sum())
 
+    def test_figures_against_a_reference(self):
+        random = numpy.random.default_rng(11)
+        of_a = {f"blk.{i}.w": random.normal(0, 1, (40, 50)).astype(numpy.float32) for i in range(3)}
+        of_b = {name: array + random.normal(0, 10.0 ** -i, array.shape).astype(numpy.float32)
+                for i, (name, array) in enumerate(of_a.items())}
+        of_b["blk.2.w"] = of_a["blk.2.w"]
+        of_b["blk.1.w"][3, 4] = numpy.nan
+        sources = [self.sample(name, [Tensor(key, "float32", array.shape, array.tobytes()) for key, array in arrays.items()])
+                   for name, arrays in (("a.safetensors", of_a), ("b.safetensors", of_b))]
+        done = run("stats", "--json", "--against", *sources)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        found = json.loads(done.stdout)
+        self.assertEqual([entry["name"] for entry in found["tensors"]], list(of_a))
+        pairs = [(of_a[name].astype(numpy.float64).ravel(), of_b[name].astype(numpy.float64).ravel()) for name in of_a]
+        total = tuple(numpy.concatenate(parts) for parts in zip(*pairs))
+        for shown, (x, y) in zip([*found["tensors"], *found["layers"], found["total"]], [*pairs, *pairs, total]):
+            x, y = x[~numpy.isnan(y)], y[~numpy.isnan(y)]
+            stat, error = shown["stat"], math.sqrt(((x - y) ** 2).sum() / (x ** 2).sum())
+            for name, value in (("relative_error", error), ("max", numpy.abs(x - y).max()), ("mean", numpy.abs(x - y).mean()),
+                                ("rmse", math.sqrt(((x - y) ** 2).mean()))):
+                self.assertTrue(math.isclose(stat[name], value, rel_tol=1e-12), (shown["name"], name, stat[name], value))
+            self.assertEqual(stat["snr_db"] is None, error == 0)
+            self.assertTrue(error == 0 or math.isclose(stat["snr_db"], -20 * math.log10(error), rel_tol=1e-12))
+            self.assertEqual(stat["nan"], stat["count"] - x.size)
+
     def test_quantised_against_float16_of_the_same_model(self):
         source = self.sample("q.gguf", [Tensor("blk.0.w", "q4_k", (COUNT, 256), blocks("q4_k"))], "gguf")
         npy = run("cat", source, "float32/blk.0.w.npy", text=False).stdout
@@ -237,6 +262,22 @@ class Screens(SmallModels):
         self.assertRegex(shown, r"embed +float32 +24 .* 9  NaN 1, dead rows 1  ")
         self.assertRegex(shown, r"model.layers.1.mlp.up.weight +float32 +48 ")
         self.assertRegex(shown, r"\nlayer +elements +mean .*\nmodel.layers.0 +80 .*\nmodel.layers.1 +80 ")
+
+    def test_table_against_a_reference_at_three_widths(self):
+        source = self.layers()
+        half = self.sample("half.safetensors", [Tensor("model.layers.0.attn.q.weight", "float16", (4, 8), bytes(64)),
+                                                Tensor("model.layers.1.mlp.up.weight", "float32", (6, 8), bytes(192)),
+                                                Tensor("new\x1b[31m", "float32", (1,), bytes(4))])
+        for columns in (40, 80, 200):
+            shown = on_terminal("stats", "--against", source, half, columns=columns, LC_ALL="C.UTF-8")
+            self.assertTrue(all(len(line) <= columns for line in shown.splitlines() if "weightfs: " not in line), shown)
+            self.assertNotIn("\x1b[31m", shown)
+        self.assertRegex(shown, r"\ntensor +types +SNR +rel. error +cosine? *max +at +mean +differing\n")
+        self.assertRegex(shown, r"\nmodel.layers.0.attn.q.weight +float32 > float16 +0 dB +1 .* 26\n")
+        self.assertRegex(shown, r"\ntotal +0 dB +1 ")
+        self.assertRegex(shown, r"\nlayer +SNR +.*\nmodel.layers.0 +0 dB +1 .*\nmodel.layers.1 +0 dB +1 ")
+        self.assertIn("3 tensors are missing, which the reference has", shown)
+        self.assertRegex(on_terminal("stats", "--against", source, source, columns=200), r"\nembed +float32 +equal +0 ")
 
     def test_names_of_a_narrow_table_differ(self):
         names = [f"model.layers.{i}.{module}.weight" for i in (1, 10) for module in (
