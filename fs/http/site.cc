@@ -17,6 +17,7 @@
 #include "base/values/base64.h"
 #include "base/values/http.h"
 #include "base/values/value.h"
+#include "formats/completeness.h"
 #include "formats/other_files.h"
 #include "fs/adapters/error_numbers.h"
 #include "fs/http/listing.h"
@@ -269,13 +270,17 @@ Response Site::failed(const Request& request, Ino ino, const Error& error) const
   return response;
 }
 
-// The error, and the line of warnings.txt about a refused tensor.
+// The error, and why a tensor was refused, or the line of warnings.txt about it.
 std::string Site::explained(Ino ino, const Error& error) const {
   const std::string message = printable(error.message);
   const auto tensor = forest_.tensor_of(ino);
   if (!tensor || error.code != Code::corrupt) return message;
-  const std::string name = quoted(tensor->model->tensors[tensor->index].name);
-  for (const std::string& line : tensor->model->warnings)
+  const Model& model = *tensor->model;
+  const std::string name = quoted(model.tensors.name(tensor->index));
+  if (model.tensors.is_refused(tensor->index))
+    return printable(fmt::format("tensor {} was refused: {}", name,
+                                 reason_of_refused(model, model.tensors.name(tensor->index)).message));
+  for (const std::string& line : model.warnings)
     if (line.find(name) != line.npos) return message + "\n" + printable(line);
   return message;
 }
