@@ -1,7 +1,7 @@
 """The exceptions of the module. Their texts are the sentences of the program."""
 from __future__ import annotations
 
-from typing import Optional, Type
+from typing import Optional, Tuple, Type
 
 
 class Error(Exception):
@@ -31,14 +31,20 @@ class Changed(Error):
     """The container was replaced or changed since it was opened. Open it again."""
 
 
-for _kind in (Error, NotFound, Refused, Mismatch, Unavailable, Changed):
+class IncompleteWarning(UserWarning):
+    """A model that was opened lacks tensors, or has some that cannot be read."""
+
+
+_kinds: Tuple[type, ...] = (Error, NotFound, Refused, Mismatch, Unavailable, Changed, IncompleteWarning)
+for _kind in _kinds:
     _kind.__module__ = "weightfs"  # tracebacks show the name that a program can catch
 
 # The exit statuses of the program (man weightfs, EXIT STATUS) and the values of the field Weightfs-Error of its responses.
 _OF_STATUS = {3: NotFound, 4: Refused, 5: Refused, 7: Mismatch, 8: Unavailable}
 _OF_NAME = {"not-found": NotFound, "damaged": Refused, "unsupported": Refused, "forbidden": Refused, "mismatch": Mismatch,
             "network": Unavailable, "unreachable": Unavailable, "changed": Changed}
-_OF_HTTP = {403: Refused, 404: NotFound, 409: Changed, 412: Changed, 502: Refused, 503: Unavailable, 504: Unavailable}
+_OF_HTTP = {403: Refused, 404: NotFound, 409: Changed, 412: Changed, 422: Refused, 502: Refused, 503: Unavailable,
+            504: Unavailable}
 
 
 def error_of_exit(status: int, message: str) -> Exception:

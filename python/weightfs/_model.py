@@ -3,36 +3,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Optional, Tuple, Union, cast
+import warnings
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, List, Optional, Tuple, Union, cast
 
 from . import _local
-from ._errors import Error, NotFound
+from ._errors import IncompleteWarning, NotFound
 from ._mount import Mounted, is_mounted
 from ._origin import Origin
 from ._program import read_info
 from ._server import Server, digest_of, index_of
 from ._tensor import Tensor
+from ._tensors import Tensors
 
 if TYPE_CHECKING:
-    import numpy
-
+    from ._comparison import Difference
     from ._files import TreeFile
-
-    Base = Mapping[str, "numpy.ndarray[Any, Any]"]
-else:
-    Base = Mapping
 
 INDEX = ("v", "local_files", "tensor_list")
 
 
-class Model(Base):
+class Model(Tensors):
     """A model that was opened by `weightfs.open()`: a mapping from the names of its tensors to arrays.
 
-    `m["name"]` is `m.tensor("name").numpy()`: numbers, as float32 where NumPy and ml_dtypes have no such type. Names are in the
-    order of the container. If tensors have the same name, the first has it; the others have their paths below tensors/ as names.
-    The model can be used by several threads, after a fork, and as a context manager; `pickle` stores the source and the options,
-    and opens it again.
+    `m["name"]` is `m.tensor("name").numpy()`: numbers, as float32 where NumPy and ml_dtypes have no such type. `m["blk.0.*"]` is
+    `m.select("blk.0.*")`, a mapping of the tensors whose names match. Names are in the order of the container. If tensors have
+    the same name, the first has it; the others have their paths below tensors/ as names. The model can be used by several
+    threads, after a fork, and as a context manager; `pickle` stores the source and the options, and opens it again.
     """
 
     def __init__(self, source: Union[str, os.PathLike[str]], **options: Any) -> None:
@@ -40,6 +36,7 @@ class Model(Base):
         self.options: Dict[str, Any] = dict(options)
         self._origin = Origin(Mounted(self.source) if is_mounted(self.source) else Server(self.source, options))
         self._document: Optional[Dict[str, Any]] = None
+        self._lacking = ""  # what an incomplete model lacks
         try:
             records = self._open()
         except BaseException:
@@ -47,15 +44,19 @@ class Model(Base):
             raise
         self._tensors: Dict[str, Tensor] = {}
         self._name(records)
+        if self._lacking:
+            warnings.warn(self._lacking, IncompleteWarning, stacklevel=3)  # at the call of weightfs.open()
 
     def _open(self) -> List[Dict[str, Any]]:
         """Reads the index: from a mount, from a local source by the program, else from the server."""
         reader = self._origin.reader
-        if isinstance(reader, Mounted):
-            return list(json.loads(reader.start())["tensors"])
-        if reader.status is None:
-            return list(json.loads(reader.start())["tensor_list"])
-        text = read_info(self.source, self.options)
+        if isinstance(reader, Mounted) or reader.status is None:
+            records = list(json.loads(reader.start())["tensors" if isinstance(reader, Mounted) else "tensor_list"])
+            refused = sum(record.get("refused", False) for record in records)
+            if refused:
+                self._lacking = f"{self.source}: {refused} of {len(records)} tensors refused{self._lack()}"
+            return records
+        text, self._lacking = read_info(self.source, self.options)
         reader.index = digest_of(index_of(text))
         index = json.loads(text)
         self._document = {name: value for name, value in index.items() if name not in INDEX}
@@ -76,46 +77,9 @@ class Model(Base):
             used.add(key)
             self._tensors[key] = Tensor(self._origin, index, key, record)
 
-    # A mapping of arrays.
-
-    def __getitem__(self, name: str) -> numpy.ndarray[Any, Any]:
-        return self.tensor(name).numpy()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    def __reversed__(self) -> Iterator[str]:
-        return reversed(self._tensors)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The array of this name, or the default if there is no such tensor. Raises what reading it raises, also NotFound for a
-        tensor without an array."""
-        return self[name] if name in self else default
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def tensor(self, name: str) -> Tensor:
-        """The tensor of this name, without reading it. Raises NotFound, with what the model lacks if it is incomplete."""
-        if self._origin.is_closed:
-            raise Error(f"{self.source}: the model is closed")
-        try:
-            return self._tensors[name]
-        except KeyError:
-            lack = self.metadata.get("incomplete")
-            raise NotFound(f"{self.source}: no tensor {name!r}" + (f"; the model is incomplete: {lack}" if lack else "")) from None
-
-    def tensors(self) -> List[Tensor]:
-        """All tensors, in the order of the container."""
-        return list(self._tensors.values())
+    def _lack(self) -> str:
+        lack = self.metadata.get("incomplete")
+        return f"; the model is incomplete: {lack}" if lack else ""
 
     # Metadata and files.
 
@@ -175,6 +139,14 @@ class Model(Base):
             file.check()
         if not files:
             self._origin.reader.check()
+
+    def diff(self, other: Union[Model, str, os.PathLike[str]], *, names: str = "mapped", stat: bool = True) -> Difference:
+        """What is different in another model, or in that of a source: `weightfs diff --stat --json`. A repository of the Hub and
+        a GGUF are compared by the names and values that the GGUF has, unless `names` is "as-stored". `stat=False` computes no
+        deviations of tensors that differ. The options of this model apply to both. Raises Error if the comparison fails, and what
+        opening the source raises; what could not be compared is in `unreadable`."""
+        from ._comparison import compare
+        return compare(self, other, names, stat)
 
     # Opening and closing.
 

@@ -6,6 +6,7 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
+from ._errors import NotFound, Refused
 from ._local import LocalFile
 from ._mount import Mounted
 from ._server import Server
@@ -58,6 +59,26 @@ class Origin:
             gguf = fields.get("gguf") if isinstance(fields, dict) else None
             known = self._is_big_endian = isinstance(gguf, dict) and gguf.get("byte_order") == "big"
         return known
+
+    def reason_of_refused(self, record: Dict[str, Any], key: str) -> str:
+        """Why the program refused a tensor: its sentence, also if the model is in a mount, whose files have no sentences."""
+        if isinstance(self.reader, Mounted):
+            return f"tensor {key!r} was refused: {self._reason_in_mount(record['name'])}"
+        try:
+            with self.reader.open(f"tensors/{record['path']}"):
+                return f"{key}: the tensor was refused"
+        except Refused as error:
+            return str(error)
+
+    def _reason_in_mount(self, name: str) -> str:
+        lack = json.loads(self.reader.text_of("metadata.json")).get("incomplete")
+        try:
+            lines = self.reader.text_of("warnings.txt").splitlines()
+        except NotFound:
+            lines = []
+        # The names of tensors are between quotation marks there.
+        found = next((line for line in lines if f'"{name}"' in line), None)
+        return found or lack or "see warnings.txt"
 
     def views_of(self, record: Dict[str, Any]) -> Dict[str, str]:
         """The paths of a tensor's files in npy/ and float32/."""

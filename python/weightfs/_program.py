@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from typing import IO, Any, Dict, List, Mapping, Optional
+from typing import IO, Any, Dict, List, Mapping, Optional, Tuple
 
 from ._errors import Error, Refused, error_of_exit
 
@@ -135,23 +135,27 @@ class Process:
         self._popen.returncode = self.status or 0  # Popen has nothing to wait for
 
 
-def read_info(source: str, options: Mapping[str, Any]) -> str:
-    """The text of `weightfs info --json --tensors SOURCE`. Raises what the exit status says, unless there is a model: an
-    incomplete one is opened."""
-    words = [find_program(), "info", "--json", "--tensors", *words_of(options), "--", source]
-    process = Process(words, subprocess.DEVNULL)
+def run_program(words: List[str]) -> Tuple[str, int, str]:
+    """Runs the program, and returns its output, its exit status, and what it has written to standard error."""
+    process = Process([find_program(), *words], subprocess.DEVNULL)
     try:
         text = process.stdout.read().decode("utf-8")
         process.wait()
-        status, message = process.status or 0, process.log()
+        return text, process.status or 0, process.log()
     finally:
         process.end()
+
+
+def read_info(source: str, options: Mapping[str, Any]) -> Tuple[str, str]:
+    """The text of `weightfs info --json --tensors SOURCE`, and what an incomplete model lacks. Raises what the exit status says,
+    unless there is a model."""
+    text, status, message = run_program(["info", "--json", "--tensors", *words_of(options), "--", source])
     if '"tensor_list": [' in text:
-        return text
+        return text, message if status != 0 else ""
     if text.startswith("["):
         raise error_of_exit(4, message_about_directory(source, text))
     if status == 0:
-        message = f"{words[0]}: a version of weightfs without the index of tensors; this module needs 0.2.0 or newer"
+        message = f"{find_program()}: a version of weightfs without the index of tensors; this module needs 0.2.0 or newer"
     if os.path.isfile(source) and not os.access(source, os.R_OK):
         raise Refused(message)
     raise error_of_exit(status, message or f"{source}: weightfs ended with status {status}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy
 
     from ._origin import Origin
+    from ._statistics import Statistics
 
     Array = numpy.ndarray[Any, Any]
     DType = numpy.dtype[Any]
@@ -132,6 +133,12 @@ class Tensor:
         importlib.import_module("torch")  # before bytes are read
         return to_torch(self.dtype, self._array("raw" if self.dtype in FLOATS else "npy", "c"))
 
+    def stats(self, *, sample: bool = False, exact: bool = False) -> Statistics:
+        """The figures of its numbers, as `weightfs stats` has them: of at most 64 rows for `sample`, with exact quantiles of all
+        types for `exact`. Raises Refused for a refused tensor and for types without numbers, and what reading raises."""
+        from ._statistics import mode_of, statistics_of
+        return statistics_of(self, mode_of(sample, exact))
+
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
         import numpy
         elements = self.numpy()
@@ -193,16 +200,9 @@ class Tensor:
         return numpy.asarray(widened(array)) if self.dtype == "bfloat16" else array
 
     def _check_refused(self) -> None:
-        """Raises the reason, which the response for its bytes has, if the tensor was refused."""
-        if not self.refused:
-            return
-        try:
-            self._origin.reader.read_into(f"tensors/{self._record['path']}", 0, memoryview(bytearray(self.nbytes > 0)))
-        except Error as error:
-            if type(error) is not Error or self._origin.is_closed:
-                raise
-            raise Refused(f"{self.key}: the tensor was refused: {error}") from error  # a mount has no reason
-        raise Refused(f"{self.key}: the tensor was refused")
+        """Raises the reason, which the program has, if the tensor was refused."""
+        if self.refused:
+            raise Refused(self._origin.reason_of_refused(self._record, self.key))
 
     def _file(self, view: str) -> str:
         """The path of the tensor's file in a view. Raises NotFound, or Refused with the reason for a refused tensor."""

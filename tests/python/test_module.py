@@ -15,13 +15,9 @@ import tomllib
 import unittest
 import unittest.mock
 import zipfile
-import zlib
 
 from python_testing import LIMIT_S, PACKAGE, PythonTestCase, numpy, weightfs
-from mounting import MountTestCase
-from tensors import Hole, Tensor
 import demo
-import weightfs._html
 import weightfs._slicing
 
 IMPORT_S = 0.05
@@ -150,6 +146,14 @@ class Module(PythonTestCase):
         self.assertTrue(where.startswith(self.tmp), where)
         self.assertIn("format", line)
 
+    @unittest.skipUnless(importlib.util.find_spec("fsspec"), "python3-fsspec is not installed")
+    def test_fsspec_finds_the_file_system_without_an_import_of_the_module(self):
+        with zipfile.ZipFile(self.wheel()) as archive:
+            archive.extractall(self.path("site"))
+        program = ("import fsspec, sys; before = 'weightfs' in sys.modules;"
+                   "print(before, fsspec.open('weightfs://' + sys.argv[1] + '!/metadata.toml').open().readline())")
+        self.assertIn("False b'format", self.python(program, self.sample(), PYTHONPATH=self.path("site")))
+
     def test_wheel_is_built_without_a_parser_of_toml(self):
         spec = importlib.util.spec_from_file_location("wheel_backend", os.path.join(PACKAGE, "wheel_backend.py"))
         backend = importlib.util.module_from_spec(spec)
@@ -191,69 +195,6 @@ class Module(PythonTestCase):
         with unittest.mock.patch.dict(os.environ, {"WEIGHTFS": "", "PATH": self.tmp}):
             with self.assertRaisesRegex(weightfs.Error, "weightfs was not found"):
                 weightfs.open(self.sample())
-
-
-class Notebooks(MountTestCase, PythonTestCase):
-    def test_model_is_a_summary_and_a_folded_table(self):
-        source = self.sample("q.gguf", demo.ggml_layers(1), "gguf", demo.gguf_metadata())
-        text = self.open(source)._repr_html_()
-        self.assertIn("llama", text)
-        self.assertIn("<details><summary>7 tensors</summary><table>", text)
-        self.assertIn("<td style='text-align:left'>blk.0.attn_q.weight</td>", text)
-
-    def test_names_are_escaped(self):
-        name = "<script>alert('1')</script>\u202e&\n"
-        model = self.open(self.sample(tensors=[Tensor(name, "float32", (2, 2), bytes(16))], metadata={"<b>": "<i>"}))
-        for text in (model._repr_html_(), model.tensor(name)._repr_html_()):
-            self.assertIn("&lt;script&gt;alert(&#x27;1&#x27;)", text)
-            known = set("div strong table tr th td details summary p img".split())
-            self.assertEqual(set(re.findall(r"<(\w+)", text)) - known, set())
-            self.assertNotIn("\u202e", text)
-
-    def test_tensor_is_its_statistics_and_a_picture(self):
-        source = self.sample("q.gguf", demo.ggml_layers(1), "gguf")
-        model = self.open(source)
-        text = model.tensor("blk.0.attn_q.weight")._repr_html_()
-        self.assertIn("<td style='text-align:left'>std</td>", text)
-        self.assertEqual([model.tensor(name)._repr_html_().count("<img") for name in model], [1] * len(model))
-        import base64
-        picture = base64.b64decode(re.search(r"data:image/png;base64,([^']+)'", text)[1])
-        self.assertEqual(picture[:8], b"\x89PNG\r\n\x1a\n")
-        at, chunks = 8, {}
-        while at < len(picture):
-            size, name = int.from_bytes(picture[at:at + 4], "big"), picture[at + 4:at + 8]
-            chunks[name] = picture[at + 8:at + 8 + size]
-            self.assertEqual(zlib.crc32(name + chunks[name]), int.from_bytes(picture[at + 8 + size:at + 12 + size], "big"))
-            at += size + 12
-        self.assertEqual(chunks[b"IHDR"], bytes((0, 0, 0, 32, 0, 0, 0, 32, 8, 3, 0, 0, 0)))
-        self.assertEqual((len(zlib.decompress(chunks[b"IDAT"])), len(chunks[b"PLTE"])), (32 * 33, 768))
-
-    def test_figures_of_a_sample_say_so(self):
-        tensors = [Tensor("large", "float32", (2048, 2048), Hole(1 << 24)), Tensor("small", "float32", (64, 64), bytes(1 << 14)),
-                   Tensor("flat", "int8", (1 << 23,), Hole(1 << 23)), Tensor("none", "float32", (0, 4), b""),
-                   Tensor("brain", "bfloat16", (2048, 2048), Hole(1 << 23))]
-        source = self.sample(tensors=tensors)
-        for opened in (source, self.mount(source)):
-            model = self.open(opened)
-            texts = {name: model.tensor(name)._repr_html_() for name in model}
-            self.assertIn("<p>Figures of a sample: 131,072 of 4,194,304 elements</p>", texts["large"])
-            self.assertIn("<p>Heat map of a sample: 131,072 of 4,194,304 elements</p>", texts["large"])
-            self.assertIn("<p>Figures of a sample: 131,072 of 4,194,304 elements</p>", texts["brain"])
-            self.assertRegex(texts["flat"], "Figures of a sample: [0-9,]+ of 8,388,608 elements")
-            for name in ("small", "none"):
-                self.assertNotIn("sample", texts[name])
-            self.assertNotIn("sample", model._repr_html_().replace(opened, ""))
-
-    def test_limits_of_a_picture_without_numbers_are_not_invented(self):
-        tensor = Tensor("nan", "float32", (2, 2), numpy.full(4, numpy.nan, "<f4").tobytes())
-        text = self.open(self.sample(tensors=[tensor])).tensor("nan")._repr_html_()
-        self.assertIn("<div>no finite numbers</div>", text)
-
-    def test_tensor_without_numbers_has_a_sentence(self):
-        demo.write_demo(self.path("demo"))
-        text = self.open(self.path("demo", "demo.carton")).tensor("digits")._repr_html_()
-        self.assertIn("<strong>digits</strong>", text)
-        self.assertNotIn("<img", text)
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ class Mounts(MountTestCase, PythonTestCase):
                     started.append(self.replace(source))
                     until(lambda: os.path.exists(path) and os.stat(path).st_ino != before, "the mount does not follow")
                 return super().read(*arguments, **options)
-        with unittest.mock.patch("weightfs._html.Server", Replaced):
+        with unittest.mock.patch("weightfs._api.Server", Replaced):
             text = model.tensor("encoder/weight")._repr_html_()
         self.assertIn("changed", text)
         self.assertNotIn("<table", text)
