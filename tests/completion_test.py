@@ -173,6 +173,8 @@ class Program(TestCase):
             os.makedirs(os.path.join(self.tmp, ".cache/huggingface/hub", name))
         self.assertEqual(self.offers("info", "hf:"), ["hf://gpt2", "hf://org/repo-1"])
         self.assertEqual(self.offers("info", "hf://org/r"), ["hf://org/repo-1"])
+        for words in (("diff",), ("diff", "a.gguf"), ("stats", "a.gguf", "--against"), ("plot", "a.gguf", "--against")):
+            self.assertEqual(self.offers(*words, "hf:"), ["hf://gpt2", "hf://org/repo-1"], words)
 
     def test_file_that_begins_like_a_scheme_is_left_to_the_shell(self):
         self.write("hf-model.gguf")

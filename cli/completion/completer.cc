@@ -94,7 +94,7 @@ class Completer {
     if (kind == "LIST") return complete_list(choices, before, word);
     if (!choices.empty()) {
       for (const std::string& each : choices) offer(before, word, {each});
-    } else if (kind.starts_with("SOURCE")) {
+    } else if (kind.starts_with("SOURCE") || kind == "MODEL" || kind == "A" || kind == "B") {
       complete_source(before, word);
     } else if (kind == "FILE" || kind == "OUT" || kind == "CONF") {
       offer_paths(Completions::Paths::files, before);
