@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "fs/tree/listing.h"
+#include "report/stats/print.h"
 #include "report/text/fitted_table.h"
 #include "report/text/map_of.h"
 
@@ -98,8 +99,7 @@ AgainstPrinter::AgainstPrinter(AgainstPrintOptions options, BudgetPtr budget)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       is_terminal_(::isatty(STDOUT_FILENO) == 1),
-      json_(JsonPrinter::Form::indented,
-            [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }) {}
+      json_(json_on_stdout()) {}
 
 Result<void> AgainstPrinter::add(AgainstFigures one) {
   if (options_.sort.empty() && (options_.json || !is_terminal_)) {
@@ -108,10 +108,7 @@ Result<void> AgainstPrinter::add(AgainstFigures one) {
   }
   // A vector that grows is there twice for a moment.
   if (budget_ != nullptr && !budget_->charge(Cost::kept, 2 * sizeof(AgainstFigures) + one.name.size()))
-    return failure(Code::unsupported,
-                   fmt::format("the figures of more than {} tensors do not fit into the memory that the file allows; "
-                               "print them to a pipe without --sort, or name fewer tensors",
-                               kept_.size()));
+    return failure(too_many_kept(kept_.size()));
   kept_.push_back(std::move(one));
   return {};
 }

@@ -33,12 +33,22 @@ void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 }  // namespace
 
+JsonPrinter json_on_stdout() {
+  return {JsonPrinter::Form::indented, [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }};
+}
+
+Error too_many_kept(size_t tensors) {
+  return {Code::unsupported,
+          fmt::format("the figures of more than {} tensors do not fit into the memory that the file allows; print them "
+                      "to a pipe without --sort, or name fewer tensors",
+                      tensors)};
+}
+
 Printer::Printer(PrintOptions options, BudgetPtr budget)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       is_terminal_(::isatty(STDOUT_FILENO) == 1),
-      json_(JsonPrinter::Form::indented,
-            [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }) {}
+      json_(json_on_stdout()) {}
 
 Result<void> Printer::add(TensorFigures one) {
   // A table in a pipe has no place for them.
@@ -50,11 +60,7 @@ Result<void> Printer::add(TensorFigures one) {
 }
 
 Result<void> Printer::keep(TensorFigures one) {
-  if (budget_ != nullptr && !budget_->charge(Cost::kept, bytes_of(one)))
-    return failure(Code::unsupported,
-                   fmt::format("the figures of more than {} tensors do not fit into the memory that the file allows; "
-                               "print them to a pipe without --sort, or name fewer tensors",
-                               kept_.size()));
+  if (budget_ != nullptr && !budget_->charge(Cost::kept, bytes_of(one))) return failure(too_many_kept(kept_.size()));
   kept_.push_back(std::move(one));
   return {};
 }

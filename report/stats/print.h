@@ -23,6 +23,11 @@ struct PrintOptions {
   std::optional<uint64_t> top = {};
 };
 
+JsonPrinter json_on_stdout();
+
+/// The error for figures that cannot be kept until the end: so many were.
+Error too_many_kept(size_t tensors);
+
 /// Prints tensors in a pipe, or as JSON, one by one. What is sorted, or is for a terminal, is kept until the end.
 class Printer {
  public:

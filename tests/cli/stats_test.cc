@@ -95,10 +95,9 @@ TEST_F(StatsTest, LayersHaveTotals) {
 // numbers.md, Two tensors
 TEST_F(StatsTest, FiguresAgainstAReferenceAreThoseOfEachPair) {
   const std::string reference = write(
-      "a.safetensors", model_of({{"h.0.w", {3, 4}}, {"h.0.same", {1, 1}}, {"gone", {1}}, {"h.1.w", {2}}, {"x", {1}}}));
-  const std::string source =
-      write("b.safetensors",
-            model_of({{"new", {1}}, {"h.1.w", {1}}, {"h.0.same", {1, 1}}, {"h.0.w", {3, 4.5}}, {"x", {1, 2}}}));
+      "a.safetensors", model_of({{"h.0.w", {3, 4}}, {"h.0.same", {4}}, {"gone", {1}}, {"h.1.w", {2}}, {"x", {1}}}));
+  const std::string source = write(
+      "b.safetensors", model_of({{"new", {1}}, {"h.1.w", {1}}, {"h.0.same", {4}}, {"h.0.w", {3, 4.5}}, {"x", {1, 2}}}));
   const Ended ended = run({"stats", "--against", reference, source});
   EXPECT_EQ(ended.status, 0);
   EXPECT_EQ(ended.err, fmt::format("weightfs: {}: 1 tensor is missing, which the reference has: \"gone\"\n", source));
@@ -108,7 +107,7 @@ TEST_F(StatsTest, FiguresAgainstAReferenceAreThoseOfEachPair) {
             "tensor\treference\tdtype\telements\tsnr_db\trelative_error\tcosine\tmax\tat\tmean\tdiffering\tnote");
   EXPECT_EQ(lines[1], "new\t\tfloat32\t1\t\t\t\t\t\t\t\tnot in the reference");
   EXPECT_EQ(lines[2], "h.1.w\tfloat32\tfloat32\t1\t6.020599913279624\t0.5\t1\t1\t[0]\t1\t1\t");
-  EXPECT_EQ(lines[3], "h.0.same\tfloat32\tfloat32\t2\tinf\t0\t1\t0\t\t0\t0\t");
+  EXPECT_EQ(lines[3], "h.0.same\tfloat32\tfloat32\t1\tinf\t0\t1\t0\t\t0\t0\t");
   EXPECT_THAT(lines[4], testing::StartsWith("h.0.w\tfloat32\tfloat32\t2\t20\t0.1\t0.998"));
   EXPECT_THAT(lines[4], testing::EndsWith("\t0.5\t[1]\t0.25\t1\t"));
   EXPECT_EQ(lines[5], "x\tfloat32\tfloat32\t2\t\t\t\t\t\t\t\tanother shape");

