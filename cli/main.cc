@@ -62,6 +62,9 @@ int run(const std::vector<std::string>& words) {
   }
   const size_t columns = columns_of(STDOUT_FILENO).value_or(80);
   switch (invocation->action) {
+    case Invocation::Action::usage:
+      std::fputs(short_help_of(*invocation, columns).c_str(), stdout);
+      return flushed(Exit::usage);
     case Invocation::Action::short_help:
       std::fputs(short_help_of(*invocation, columns).c_str(), stdout);
       return flushed(Exit::ok);

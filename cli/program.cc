@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -16,7 +18,7 @@ struct Example {
 
 // Two lines of -h for each command, "cache" for all of its commands.
 constexpr auto kExamples = std::to_array<Example>({
-    {"weightfs", {"weightfs info model.gguf", "weightfs mount hf://org/repo mnt"}},
+    {"weightfs", {"weightfs model.gguf", "weightfs mount hf://org/repo mnt"}},
     {"mount", {"weightfs mount model.gguf mnt", "weightfs mount -f --offline ollama:llama3.2"}},
     {"umount", {"weightfs umount mnt", "weightfs umount --all"}},
     {"mounts", {"weightfs mounts", "weightfs mounts --json"}},
@@ -44,6 +46,13 @@ std::vector<std::string> examples_of(std::string_view command) {
   return {found->lines.begin(), found->lines.end()};
 }
 
+// A path that exists, the name of a model on a server, or a word that is not a mistyped command: no command has these
+// characters, and `info` says what is wrong with the word.
+bool is_source(const std::string& word) {
+  struct stat status {};
+  return word.find_first_of("/.:") != word.npos || ::lstat(word.c_str(), &status) == 0;
+}
+
 }  // namespace
 
 Command program() {
@@ -60,6 +69,7 @@ Command program() {
     if (command.name == "umount") command.aliases = {"unmount"};
   }
   program.examples = examples_of(program.name);
+  program.implied = {"info", is_source};
   program.hints = {{"convert", "weightfs export SOURCE OUT"}};
   return program;
 }

@@ -44,6 +44,7 @@ class Completer {
       complete_option(word);
     } else if (!command_.commands.empty()) {
       for (const Command& each : command_.commands) offer("", word, {each.name, each.help});
+      if (out_.candidates.empty() && command_.implied.accepts != nullptr) complete_source("", word);
     } else if (const Argument* const argument = next_argument(); argument != nullptr) {
       complete_kind(argument->name, argument->choices, "", word);
     }
@@ -188,7 +189,8 @@ Completions complete(const Command& program, const std::vector<std::string>& wor
   const Command* command = &program;
   size_t next = 0;
   while (!command->commands.empty() && next + 1 < words.size()) {
-    command = find_command(*command, words[next++]);
+    const Command* const implied = implied_command(*command, words[next]);
+    command = implied != nullptr ? implied : find_command(*command, words[next++]);
     if (command == nullptr) return {};
   }
   const std::span<const std::string> all(words);

@@ -50,6 +50,13 @@ struct Command {
   // Set by program() for the commands of weightfs.
   std::vector<std::string> examples = {};  ///< command lines for -h
   std::vector<std::string> aliases = {};   ///< other names that call it; they are not in the help
+  /// The one of `commands` that is run if the first word is none of their names, but one that this accepts: the word is
+  /// its first argument then.
+  struct Implied {
+    std::string command;
+    bool (*accepts)(const std::string& word) = nullptr;
+  };
+  Implied implied = {};
   /// Names that call nothing, and what to use instead.
   std::vector<std::pair<std::string, std::string>> hints = {};
   std::string statuses = {};  ///< its exit statuses, if they differ from those of the other commands
@@ -57,7 +64,8 @@ struct Command {
 
 /// A parsed command line.
 struct Invocation {
-  enum class Action { run, short_help, help, exit_statuses, version };
+  /// `usage`: the command is missing; the short help says which there are.
+  enum class Action { run, short_help, help, exit_statuses, version, usage };
 
   Action action;
   std::vector<const Command*> path;  ///< from the program to the command
@@ -67,11 +75,14 @@ struct Invocation {
 
 /// Parses the words after the program's name, and sets the arguments and options. Every command has `-h` and `--help`,
 /// the program has `-V`, `--version` and `version`; `help COMMAND` is `COMMAND --help`, and `help exit-status` prints
-/// the exit statuses. Fails with unsupported and a message of one line that ends in a reference to the help.
+/// the exit statuses. Without words the action is `usage`. Fails with unsupported and a message of one line that ends in a reference to the help.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
 
 /// The command of a group that `word` names, also by an alias; null if there is none.
 const Command* find_command(const Command& group, const std::string& word);
+
+/// The command of a group that is run with `word` as its first argument (Command::Implied); null if there is none.
+const Command* implied_command(const Command& group, const std::string& word);
 
 /// The help texts of the options of every command, and of the program.
 inline constexpr const char* kShortHelpOption = "print the options that are used most";

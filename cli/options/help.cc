@@ -176,7 +176,10 @@ std::string help_of(const Invocation& invocation, size_t columns) {
   page.line("");
   if (!command.commands.empty()) {
     page.heading("Commands");
-    for (const Command& each : command.commands) page.entry(each.name, each.help);
+    for (const Command& each : command.commands) {
+      const bool is_implied = command.implied.command == each.name;
+      page.entry(each.name, each.help + (is_implied ? " (its name may be left out)" : ""));
+    }
     page.line("");
   }
   page.line(references_of(invocation));

@@ -161,8 +161,15 @@ const Command* find_command(const Command& group, const std::string& word) {
   return nullptr;
 }
 
+const Command* implied_command(const Command& group, const std::string& word) {
+  const Command::Implied& implied = group.implied;
+  if (implied.accepts == nullptr || find_command(group, word) != nullptr || word.starts_with('-')) return nullptr;
+  return implied.accepts(word) ? find_command(group, implied.command) : nullptr;
+}
+
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words) {
   Invocation invocation{Invocation::Action::run, {&program}};
+  if (words.empty()) return Invocation{Invocation::Action::usage, invocation.path};
   auto word = words.begin();
   // `weightfs help mount` is `weightfs mount --help`.
   const bool asks_for_help = word != words.end() && *word == "help";
@@ -176,6 +183,11 @@ Result<Invocation> parse(const Command& program, const std::vector<std::string>&
     if (word == words.end() && asks_for_help) return invocation;
     if (word == words.end()) return tl::unexpected(missing_command(invocation));
     if (const auto action = option_of_group(invocation, *word)) return Invocation{*action, invocation.path};
+    if (const Command* const implied = implied_command(invocation.command(), *word);
+        implied != nullptr && !asks_for_help) {
+      invocation.path.push_back(implied);
+      break;
+    }
     invocation.path.push_back(TRY(named_command(invocation, *word)));
     ++word;
   }

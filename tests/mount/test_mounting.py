@@ -306,7 +306,7 @@ class InvalidArguments(MountTestCase):
             self.assertIn(message, self.refused(2, *argv))
 
     def test_missing_and_extra_arguments_are_reported(self):
-        for argv, message in (([], "missing command: mount, umount, "), (["cache"], "cache: missing command: path, ls, "), ([
+        for argv, message in ((["cache"], "cache: missing command: path, ls, "), ([
                 "-v"
         ], "-v: an option of commands"), (["mount", "-x", "a", "b"], "-x: unknown option (see weightfs mount --help)"), ([
                 "info"

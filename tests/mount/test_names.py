@@ -93,6 +93,37 @@ class Commands(TestCase):
         self.assertIn("  7  data does not match its digest\n", run("help", "exit-status").stdout)
 
 
+# semantics 8.9
+class SourceAlone(TestCase):
+    def test_path_is_info_of_it(self):
+        source = self.sample()
+        for argv in ([source], ["./model.safetensors"], ["model.safetensors", "--json"], ["."], [source, source]):
+            with self.subTest(argv=argv):
+                alone, info = run(*argv, cwd=self.tmp), run("info", *argv, cwd=self.tmp)
+                self.assertEqual((alone.returncode, alone.stdout, alone.stderr), (0, info.stdout, ""))
+
+    def test_name_of_a_command_is_the_command(self):
+        self.write("doctor", b"")
+        self.assertIn("FUSE", run("doctor", cwd=self.tmp).stdout)
+        self.assertIn("an empty file", run("./doctor", cwd=self.tmp).stderr)
+
+    def test_path_without_a_model_says_what_is_wrong_with_it(self):
+        self.sample("llama.safetensors")
+        done = run("lama.safetensors", cwd=self.tmp)
+        self.assertEqual((done.returncode, done.stderr),
+                         (3, "weightfs: lama.safetensors: No such file or directory; did you mean llama.safetensors?\n"))
+        self.assertIn("did you mean hf://org/repo?", run("org/repo", cwd=self.tmp).stderr)
+
+    def test_mistyped_command_gets_its_suggestion(self):
+        self.assertIn('unknown command "inof"; did you mean info?', run("inof", self.sample()).stderr)
+
+    def test_without_words_the_short_help_is_printed(self):
+        done = run()
+        self.assertEqual((done.returncode, done.stderr), (2, ""))
+        self.assertEqual(done.stdout, run("-h").stdout)
+        self.assertIn("\n  weightfs model.gguf\n", done.stdout)
+
+
 class Help(TestCase):
     # semantics 8.9
     COMMANDS = ("", "mount", "umount", "mounts", "ls", "cat", "info", "stats", "plot", "diff", "export", "verify", "fetch", "cache",

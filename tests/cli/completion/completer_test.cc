@@ -35,6 +35,13 @@ TEST(Completer, CommandsAndTheirAliases) {
   EXPECT_THAT(offered({"no-command", ""}), IsEmpty());
 }
 
+TEST(Completer, SourceWithoutACommandIsThatOfInfo) {
+  EXPECT_EQ(completions({"./mo"}).paths, Completions::Paths::files);
+  EXPECT_EQ(completions({"mo"}).paths, Completions::Paths::none) << "commands begin so";
+  EXPECT_THAT(offered({"hf"}), ElementsAre("hf://"));
+  EXPECT_THAT(offered({"./model.gguf", "--dup"}), ElementsAre("--duplicates"));
+}
+
 TEST(Completer, OptionsOfTheCommand) {
   EXPECT_THAT(offered({"cache", "rm", "--a"}), ElementsAre("--all"));
   EXPECT_THAT(offered({"mount", "-"}), IsSupersetOf({"-f", "--foreground", "--cache-size", "-o", "-h", "--help"}));

@@ -76,7 +76,7 @@ class Parser : public testing::Test {
       EXPECT_EQ(invocation.error().code, Code::unsupported);
       return "error: " + invocation.error().message;
     }
-    constexpr std::array kNames = {"run", "short help", "help", "exit statuses", "version"};
+    constexpr std::array kNames = {"run", "short help", "help", "exit statuses", "version", "usage"};
     std::string out = kNames.at(static_cast<size_t>(invocation->action));
     for (const Command* const command : invocation->path) out += " " + command->name;
     return out;
@@ -131,8 +131,26 @@ TEST_F(Parser, VersionIsAnOptionOfTheProgramOnly) {
 }
 
 TEST_F(Parser, MissingCommandIsRefusedWithTheKnownCommands) {
-  EXPECT_EQ(parsed({}), "error: missing command: fetch, cache (see weightfs --help)");
   EXPECT_EQ(parsed({"cache"}), "error: cache: missing command: ls, rm, mv (see weightfs cache --help)");
+}
+
+TEST_F(Parser, EmptyLineGetsTheShortHelp) { EXPECT_EQ(parsed({}), "usage weightfs"); }
+
+TEST_F(Parser, ImpliedCommandTakesTheFirstWordThatIsNoCommand) {
+  Command program = sample.program;
+  program.implied = {"fetch", [](const std::string& word) { return word != "fetsh"; }};
+  const auto named = [&](const Words& words) {
+    const auto invocation = parse(program, words);
+    return invocation ? invocation->command().name : invocation.error().message;
+  };
+  EXPECT_EQ(named({"m", "--all", "a"}), "fetch");
+  EXPECT_EQ(sample.source, "m");
+  EXPECT_THAT(sample.paths, ElementsAre("a"));
+  EXPECT_TRUE(sample.all);
+  EXPECT_EQ(named({"cache", "ls"}), "ls") << "a name that is both is the command";
+  EXPECT_EQ(named({"fetsh"}), "unknown command \"fetsh\"; did you mean fetch? (see weightfs --help)");
+  EXPECT_EQ(named({"help", "m"}), "unknown command \"m\"; known commands: fetch, cache (see weightfs --help)");
+  EXPECT_EQ(named({"-q", "m"}), "-q: an option of commands; give it after the command (see weightfs --help)");
 }
 
 TEST_F(Parser, UnknownCommandIsRefusedWithASuggestionOrTheKnownCommands) {
