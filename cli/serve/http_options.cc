@@ -37,8 +37,8 @@ Options open_options(HttpOptions& options, bool& no_browser) {
 Options own_http_options(HttpOptions& options) {
   Options own = {
       list("listen", "WHERE",
-           "where to listen: ADDRESS:PORT, unix:PATH, or systemd for sockets of a .socket unit; port 0 is any free "
-           "port; may be repeated (default: 127.0.0.1:8421)",
+           "where to listen: PORT of this machine, ADDRESS:PORT, unix:PATH, or systemd for sockets of a .socket unit; "
+           "port 0 is any free port; may be repeated (default: 127.0.0.1:8421)",
            options.listen),
       list("host", "NAME",
            "another name of this server, such as that of a proxy in front of it; may be repeated "

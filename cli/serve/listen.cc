@@ -24,25 +24,29 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-// HOST:PORT, where HOST may be empty or an IPv6 address in brackets.
+// HOST:PORT, where HOST may be empty or an IPv6 address in brackets; or PORT alone, of this machine only.
 struct HostAndPort {
   std::string host;
   std::string port;
 };
 
 Result<HostAndPort> split(const std::string& where) {
+  const auto checked_port = [&](const std::string& port) -> Result<std::string> {
+    if (parse_number<uint16_t>(port)) return port;
+    return failure(Code::unsupported,
+                   fmt::format("--listen {}: not a valid port; ports are 0 to 65535", printable(where)));
+  };
+  if (!where.empty() && where.find_first_not_of("0123456789") == where.npos)
+    return HostAndPort{"127.0.0.1", TRY(checked_port(where))};
   const size_t colon = where.rfind(':');
   const bool is_bracketed = where.starts_with('[');
   if (colon == where.npos || (is_bracketed && (colon == 0 || where[colon - 1] != ']')) ||
       (!is_bracketed && where.find(':') != colon))
     return failure(Code::unsupported,
-                   fmt::format("--listen {}: not ADDRESS:PORT, unix:PATH or systemd", printable(where)));
+                   fmt::format("--listen {}: not PORT, ADDRESS:PORT, unix:PATH or systemd", printable(where)));
   std::string host = where.substr(0, colon);
   if (is_bracketed) host = host.substr(1, host.size() - 2);
-  const std::string port = where.substr(colon + 1);
-  if (!parse_number<uint16_t>(port))
-    return failure(Code::unsupported, fmt::format("--listen {}: not a valid port", printable(where)));
-  return HostAndPort{host, port};
+  return HostAndPort{host, TRY(checked_port(where.substr(colon + 1)))};
 }
 
 // What the socket is bound to.

@@ -195,7 +195,8 @@ class Errors(Serving):
         token = self.path("empty")
         open(token, "w").close()
         for words, status, text in (
-            (["--listen", "nowhere"], 2, "not ADDRESS:PORT"), (["--listen", "127.0.0.1:99999"], 2, "not a valid port"),
+            (["--listen", "nowhere"], 2, "not PORT, ADDRESS:PORT"), (["--listen", "127.0.0.1:99999"], 2, "not a valid port"),
+            (["--listen", "99999"], 2, "--listen 99999: not a valid port; ports are 0 to 65535"),
             (["--listen", "0.0.0.0:0"], 2, "use --token-file FILE, or --no-auth"),
             (["--listen", "systemd"], 1, "has passed no socket"), (["--tls-cert", model], 2, "belong together"),
             (["--listen", "127.0.0.1:0", "--tls-cert", model, "--tls-key", model], 2, "not a valid certificate"),

@@ -68,5 +68,22 @@ TEST_F(LocalSocket, SocketWithAServerAndOtherFilesStay) {
   EXPECT_TRUE(std::filesystem::is_socket(temporary.path("own/other"))) << "a directory with other files is kept";
 }
 
+TEST(ListenOnTcp, PortAloneIsOfThisMachine) {
+  const auto made = listen_on("0", "http");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_TRUE(made->front().is_loopback);
+  EXPECT_EQ(made->front().host, "127.0.0.1");
+}
+
+TEST(ListenOnTcp, NumberThatIsNoPortIsRefused) {
+  for (const char* const where : {"99999", "127.0.0.1:99999", "65536", "18446744073709551617"}) {
+    const auto made = listen_on(where, "http");
+    ASSERT_FALSE(made) << where;
+    EXPECT_EQ(made.error().message,
+              fmt::format("--listen {}: not a valid port; ports are 0 to 65535", where));
+  }
+  EXPECT_EQ(listen_on("80a", "http").error().message, "--listen 80a: not PORT, ADDRESS:PORT, unix:PATH or systemd");
+}
+
 }  // namespace
 }  // namespace weightfs::listen_test
