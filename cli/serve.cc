@@ -1,10 +1,12 @@
 // weightfs serve and open: serve models over HTTP, for programs and for a browser.
+#include <fmt/core.h>
 
 #include <cstdio>
 
 #include "cli/console/check_spelling.h"
 #include "cli/serve/http_options.h"
 #ifdef WEIGHTFS_HTTP
+#include "cli/serve/browser.h"
 #include "cli/serve/http_server.h"
 #include "cli/serve/open_code.h"
 #endif
@@ -42,6 +44,15 @@ struct OpenArguments {
 };
 
 #ifdef WEIGHTFS_HTTP
+// How a browser on another machine gets the page, which this one serves to itself only.
+std::string way_to_a_browser(const std::string& url) {
+  const size_t port = url.rfind(':') + 1;
+  return fmt::format(
+      "no browser was found here; on a machine with one, run ssh -L {0}:127.0.0.1:{0} HOST and open the URL; Ctrl-C "
+      "ends weightfs",
+      url.substr(port, url.find('/', port) - port));
+}
+
 Exit open(OpenArguments& arguments) {
   if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
   const auto token = random_secret();
@@ -51,9 +62,11 @@ Exit open(OpenArguments& arguments) {
   HttpParams params{arguments.sources, arguments.options};
   params.token = *token;
   params.opens_browser = !arguments.no_browser;
+  const bool needs_way = params.opens_browser && !has_browser();  // asked before the sandbox hides $PATH
   params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {
     std::printf("%s#token=%s\n", urls.front().c_str(), token->c_str());
     std::fflush(stdout);
+    if (needs_way) log_to_stderr(way_to_a_browser(urls.front()));
   };
   return serve_http(std::move(params), log);
 }

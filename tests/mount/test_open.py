@@ -2,6 +2,7 @@
 import contextlib
 import http.client
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -125,6 +126,24 @@ class Opening(TestCase):
             fields = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
             self.assertEqual(self.get(opened, **fields)[0], 403)
         self.assertEqual(self.get(opened, **{"Sec-Fetch-Site": "none", "Sec-Fetch-Dest": "document"})[0], 303)
+
+    # Over ssh: two lines, the URL and how to reach it.
+    def test_without_a_browser_the_way_from_another_machine_is_printed(self):
+        os.unlink(self.path("bin", "xdg-open"))
+        for options, has_line in (((), True), (("--no-browser", ), False)):
+            environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}
+            process = subprocess.Popen([WEIGHTFS, "open", *options, self.sample()], stdin=subprocess.DEVNULL, env=environment,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            with contextlib.closing(process.stdout), contextlib.closing(process.stderr):
+                self.addCleanup(process.kill)
+                url = process.stdout.readline().strip()
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.wait(LIMIT_S), 0)
+                errors = process.stderr.read()
+            port = urlsplit(url).port
+            line = f"weightfs: no browser was found here; on a machine with one, run ssh -L {port}:127.0.0.1:{port} HOST and open " \
+                   "the URL; Ctrl-C ends weightfs\n"
+            self.assertEqual(line in errors, has_line, errors)
 
 
 if __name__ == "__main__":
