@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -28,6 +29,28 @@ std::string duration(uint64_t seconds) {
 
 constexpr std::chrono::milliseconds kRedrawInterval{100};
 constexpr std::chrono::seconds kCounterDelay{1};
+constexpr size_t kRightMargin = 3;  // for the ^C that a terminal shows: a line of two rows would not be erased
+constexpr std::string_view kErase = "\r\033[K";
+
+// Of any line of this process: a signal may end it while one is drawn.
+std::atomic<bool> is_on_terminal = false;
+
+// The signal then ends the process, as without this handler.
+void erase_and_end(int signal) {
+  if (is_on_terminal) (void)!::write(STDERR_FILENO, kErase.data(), kErase.size());
+  ::raise(signal);
+}
+
+// A signal that is ignored, or has a handler of the command, stays as it is.
+void erase_at_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_handler = erase_and_end;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(signal, &action, nullptr);
+  }
+}
 
 }  // namespace
 
@@ -43,7 +66,8 @@ ProgressLine::ProgressLine() : shown_(::isatty(STDERR_FILENO) == 1) {}
 
 void ProgressLine::clear() {
   const std::scoped_lock lock(mutex_);
-  if (drawn_) std::fputs("\r\033[K", stderr);
+  if (drawn_) fmt::print(stderr, "{}", kErase);
+  if (drawn_) is_on_terminal = false;
   drawn_ = false;
 }
 
@@ -56,9 +80,12 @@ bool ProgressLine::is_due(Clock::time_point now) const { return now - last_ >= k
 
 // Cuts at a character boundary.
 void ProgressLine::draw(const std::string& line, Clock::time_point now) {
-  size_t end = std::min(line.size(), columns_of(STDERR_FILENO).value_or(80) - 1);
+  const size_t columns = columns_of(STDERR_FILENO).value_or(80);
+  size_t end = std::min(line.size(), columns - std::min(columns, kRightMargin));
   while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
-  std::fprintf(stderr, "\r\033[K%s", line.substr(0, end).c_str());
+  if (!drawn_) erase_at_signals();
+  is_on_terminal = true;
+  fmt::print(stderr, "{}{}", kErase, line.substr(0, end));
   last_ = now;
   drawn_ = true;
 }
@@ -70,10 +97,11 @@ void ProgressBar::show(uint64_t done, uint64_t total, std::string_view what) {
     const uint64_t shown = std::min(done, total);
     const double rate = rate_.add(shown, now);
     const auto full = static_cast<size_t>(static_cast<double>(shown) / static_cast<double>(total) * kWidth);
-    std::string line = fmt::format("[{}{}] {} of {}, {}/s", std::string(full, '#'), std::string(kWidth - full, '.'),
-                                   human_size(shown), human_size(total), human_size(static_cast<uint64_t>(rate)));
-    if (rate >= 1)
-      line += fmt::format(", {} left", duration(static_cast<uint64_t>(static_cast<double>(total - shown) / rate)));
+    std::string line = fmt::format("[{}{}] {} of {}", std::string(full, '#'), std::string(kWidth - full, '.'),
+                                   human_size(shown), human_size(total));
+    if (rate >= 1)  // the first line has no rate yet
+      line += fmt::format(", {}/s, {} left", human_size(static_cast<uint64_t>(rate)),
+                          duration(static_cast<uint64_t>(static_cast<double>(total - shown) / rate)));
     return fmt::format("{}  {}", line, what);
   });
 }

@@ -128,6 +128,15 @@ class Interactive:
             shown += os.read(self.terminal, 4096).decode(errors="replace")
         return shown
 
+    def rest(self):
+        """What it shows until it ends."""
+        self.process.wait(LIMIT_S)
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: no program has the terminal any more
+            while piece := os.read(self.terminal, 4096):
+                shown += piece
+        return shown.decode(errors="replace")
+
     def close(self):
         self.process.kill()
         self.process.wait(LIMIT_S)
