@@ -41,6 +41,9 @@ struct Found {
 Result<Found> find_name(const std::string& text, const OpenOptions& options) {
   const bool in_registry = text.starts_with("//");
   const std::string_view named = std::string_view(text).substr(in_registry ? 2 : 0);
+  if (named.empty())
+    return failure(Code::unsupported,
+                   fmt::format("ollama:{} is not followed by the name of a model, such as ollama:llama3.2", text));
   const bool has_scheme = named.starts_with("http://") || named.starts_with("https://");
   Found found{.name = TRY(ollama::parse_name(named))};
   ollama::Name& name = found.name;

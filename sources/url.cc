@@ -12,6 +12,7 @@
 #include "sources/block_list.h"
 #include "sources/kinds.h"
 #include "sources/remote_model.h"
+#include "sources/served/tree.h"
 #include "sources/unlisted_folder.h"
 
 namespace weightfs {
@@ -21,6 +22,39 @@ namespace {
 constexpr auto kEntryFiles = std::to_array<std::string_view>({"model.safetensors.index.json", "model.safetensors",
                                                               "pytorch_model.bin.index.json", "carton.toml",
                                                               "tensor-cache.json", "ndarray-cache.json"});
+
+// The small files of a directory that state what its model is. A mount does not change, so they are requested when it
+// is opened: config.json, and if the server has that, the others.
+class StatingFiles final : public Folder {
+ public:
+  explicit StatingFiles(const Folder& directory) {
+    for (const std::string_view name : kStatingFiles) {
+      if (!files_.empty() && !files_.front()) return;
+      files_.push_back(directory.open(name));
+    }
+  }
+
+  Result<std::vector<std::string>> names() const override {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < files_.size(); ++i)
+      if (files_[i]) names.emplace_back(kStatingFiles.at(i));
+    std::ranges::sort(names);
+    return names;
+  }
+  Result<SourcePtr> open(std::string_view name) const override {
+    for (size_t i = 0; i < files_.size(); ++i)
+      if (kStatingFiles.at(i) == name) return files_[i];
+    return failure(Code::not_found, fmt::format("{}: was not requested", quoted(name)));
+  }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
+  bool is_storage() const override { return true; }
+
+ private:
+  static constexpr auto kStatingFiles = std::to_array<std::string_view>(
+      {"config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "README.md"});
+
+  std::vector<Result<SourcePtr>> files_;
+};
 
 // The decoded last component of the path: "model.gguf"; "model" if there is none.
 std::string file_name_of(const std::string& url) {
@@ -66,15 +100,26 @@ Result<Container> find_file(const std::string& url, const OpenOptions& options) 
                                               http::printable_url(url), kEntryFiles[0]));
 }
 
+Result<Model> read_at(const std::string& url, const Container& container, const Format* forced) {
+  Model model = TRY(read_remote_model(container, forced));
+  const bool is_directory = http::printable_url(url).ends_with('/');
+  const bool has_config = container.name.starts_with("model.safetensors") || container.name.starts_with("pytorch_model");
+  if (is_directory && has_config && model.beside == nullptr) model.beside = std::make_shared<StatingFiles>(*container.folder);
+  return model;
+}
+
 Result<SourceEntry> find_url(const std::string& url, const OpenOptions& options, Check check) {
   if (options.registries.store == nullptr)
     return failure(Code::unsupported, fmt::format("{}: URLs are not available here", http::printable_url(url)));
-  const Container container = TRY(find_file(url, options));
+  const auto found = find_file(url, options);
+  if (!found && found.error().code == Code::not_found && http::printable_url(url).ends_with('/'))
+    if (auto served = TRY(find_served_tree(url, options))) return *std::move(served);
+  const Container container = TRY(found);
   if (check == Check::model && options.forced == nullptr && !TRY(is_model(container))) TRY(read_model(container));
   const Time time = time_now();
   return SourceEntry{container.name, time, 0,
                      [=, forced = options.forced]() -> Result<Opened> {
-                       return OpenedModel{std::make_shared<Model>(TRY(read_remote_model(container, forced))),
+                       return OpenedModel{std::make_shared<Model>(TRY(read_at(url, container, forced))),
                                           http::printable_url(url), time};
                      },
                      version_on_server(*container.bytes)};

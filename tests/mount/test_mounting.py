@@ -254,7 +254,7 @@ class InvalidArguments(MountTestCase):
     def test_unsupported_file_is_refused(self):
         notes = self.write("notes.txt", b"just some text\n" * 10)
         text = self.refused(4, "mount", notes, self.path("mnt"))
-        self.assertEqual(text, 'weightfs: notes.txt: text: "just some text"\n')
+        self.assertEqual(text, f'weightfs: {notes}: text: "just some text"\n')
         text = self.refused(4, "mount", "--verbose", notes, self.path("mnt"))
         for tried in ('notes.txt: text: "just some text" (150 B); tried ', "gguf", "rten", "safetensors", "bintensors"):
             self.assertIn(tried, text)
@@ -331,7 +331,6 @@ class InvalidArguments(MountTestCase):
             self.refused(2, "mount", "--cache-size", size, self.sample(), self.path("mnt"))
             self.refused(2, "mount", "-o", f"cache_size={size}", self.sample(), self.path("mnt"))
         self.refused(2, "mount")
-        self.refused(2)
         self.refused(2, "nonsense")
 
     def test_file_as_mount_point_is_refused(self):

@@ -211,6 +211,32 @@ class WithEveryServer:
         self.assertLessEqual(self.transferred(), MIB + 384 * KIB)
 
 
+# semantics 21.1
+@needs("nginx")
+class Directories(UrlTestCase):
+    NAMES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "README.md")
+
+    def requests_of_small_files(self):
+        return [self.web.count(path=f"/repo/{name}") for name in self.NAMES]
+
+    def test_config_says_what_the_model_is_and_is_requested_when_it_is_opened(self):
+        self.publish_safetensors("repo/model.safetensors")
+        self.web.publish("repo/config.json", b'{"model_type": "llama", "num_hidden_layers": 3}')
+        self.web.publish("repo/README.md", b"---\nlicense: mit\n---\n")
+        point = self.mount(self.web.url("repo/"))
+        self.assertEqual(self.requests_of_small_files(), [1] * 5)
+        with open(os.path.join(point, "metadata.json")) as file:
+            summary = json.load(file)["summary"]
+        self.assertEqual((summary["architecture"], summary["layers"], summary["license"]), ("llama", 3, "mit"))
+        self.assertEqual(self.requests_of_small_files(), [1] * 5, "a mount requests nothing else later")
+
+    def test_without_a_config_no_other_small_file_is_requested(self):
+        self.publish_safetensors("repo/model.safetensors")
+        done = run("info", "--json", self.web.url("repo/"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.requests_of_small_files(), [1, 0, 0, 0, 0])
+
+
 @needs("nginx")
 class BlockLists(UrlTestCase):
     """Ranges are verified with a block list that `weightfs verify --tree` wrote."""
@@ -665,7 +691,7 @@ class Errors(UrlTestCase):
     def test_file_that_is_not_a_model(self):
         status, text = self.message(self.web.publish("notes.txt", b"nothing of interest\n" * 10))
         self.assertEqual(status, 4)
-        self.assertEqual(text, 'weightfs: notes.txt: text: "nothing of interest"')
+        self.assertEqual(text, f'weightfs: {self.web.url("notes.txt")}: text: "nothing of interest"')
 
     def test_directory_without_a_model(self):
         self.web.publish("empty/notes.txt", b"x")
