@@ -40,12 +40,19 @@ struct DiffArguments {
   bool json = false;
 };
 
+// A directory of models, or an archive of files.
+bool is_directory(const Contents& contents) {
+  return contents.model == nullptr || (contents.model->has_members && contents.model->tensors.empty());
+}
+
+// Whether one is a directory of models, and the other one model.
+bool is_one_of_several(const Contents& directory, const Contents& other) {
+  return directory.model == nullptr && !is_directory(other);
+}
+
 // A directory of models is compared only with another one, or with an archive of files.
 Result<void> check_comparable(const Contents& a, const Contents& b, const DiffArguments& arguments) {
-  const auto is_directory = [](const Contents& contents) {
-    return contents.model == nullptr || (contents.model->has_members && contents.model->tensors.empty());
-  };
-  if ((a.model != nullptr || is_directory(b)) && (b.model != nullptr || is_directory(a))) return {};
+  if (!is_one_of_several(a, b) && !is_one_of_several(b, a)) return {};
   const Contents& several = a.model == nullptr ? a : b;
   std::vector<std::string> names;
   for (const compare::Item& item : several.items)
@@ -93,11 +100,21 @@ Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArg
   return found.is_different() ? kDifferent : Exit::ok;
 }
 
+// Those of the only model of a directory, if it has one; the forest becomes that of the model.
+Result<Contents> contents_of_only_model(std::unique_ptr<Forest>& forest, const std::string& source) {
+  forest = only_model(std::move(forest), source).forest;
+  return compare::contents_of(*forest);
+}
+
 Result<Exit> diff(DiffArguments& arguments) {
   arguments.input.open_options.all_files = true;  // those of a directory are compared, too
-  const auto opened = TRY(open_each_source({arguments.a, arguments.b}, arguments.input));
-  const Contents a = TRY(compare::contents_of(*opened.forests[0]));
-  const Contents b = TRY(compare::contents_of(*opened.forests[1]));
+  auto opened = TRY(open_each_source({arguments.a, arguments.b}, arguments.input));
+  std::unique_ptr<Forest>& forest_a = opened.forests[0];
+  std::unique_ptr<Forest>& forest_b = opened.forests[1];
+  Contents a = TRY(compare::contents_of(*forest_a));
+  Contents b = TRY(compare::contents_of(*forest_b));
+  if (is_one_of_several(a, b)) a = TRY(contents_of_only_model(forest_a, opened.sources[0]));
+  if (is_one_of_several(b, a)) b = TRY(contents_of_only_model(forest_b, opened.sources[1]));
   TRY_VOID(check_comparable(a, b, arguments));
   const Exit compared = TRY(compare_sources(a, b, arguments));
   TRY_VOID(opened.store->verify_complete());

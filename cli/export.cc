@@ -230,7 +230,7 @@ Result<void> check_whole(const ModelPtr& model, const exporting::Request& reques
 
 // The status is that of what the model lacks, if the rest is asked for.
 Result<Exit> export_model(ExportArguments& arguments, const Destination& to) {
-  const OpenedSource opened = TRY(open_source(arguments.input, {}, to.output()));
+  const OpenedSource opened = TRY(open_source(arguments.input, to.output()));
   const SingleModel only = TRY(single_model(*opened.forest, arguments.input.source));
   const ModelPtr& model = only.model;
   const std::string name = printable_source(arguments.input.source);

@@ -45,8 +45,11 @@ class Info {
  public:
   explicit Info(const InfoArguments& arguments) : arguments_(arguments), style_(info::style_of_stdout()) {}
 
-  void print(Forest& forest, const std::string& source) {
-    const std::string name = printable_source(source);
+  /// `opened`: what was opened for `source`.
+  void print(std::unique_ptr<Forest> of_source, const std::string& source, const std::string& opened) {
+    const EnteredModel entered = only_model(std::move(of_source), opened);
+    Forest& forest = *entered.forest;
+    const std::string name = join_path(printable_source(source), entered.path);
     const ModelPtr model = forest.model_of(Forest::kRoot);
     if (model == nullptr) return print_directory(forest, name);
     const auto known = with_lazy_parts(model);
@@ -166,15 +169,15 @@ Exit info_of(InfoArguments& arguments) {
                                   arguments.json ? info::Output::json : info::Output::text);
   }
   std::vector<std::optional<Error>> errors(arguments.sources.size());
-  const auto opened = open_each_source(arguments.sources, arguments.input,
-                                       [&](size_t source, const Error& error) { errors[source] = error; });
+  auto opened = open_each_source(arguments.sources, arguments.input,
+                                       {.failed = [&](size_t source, const Error& error) { errors[source] = error; }});
   if (!opened) return report_error(opened.error());
   Info output(arguments);
   for (size_t i = 0; i < arguments.sources.size(); ++i) {
     if (errors[i])
       output.fail(printable_source(arguments.sources[i]), *errors[i]);
     else
-      output.print(*opened->forests[i], arguments.sources[i]);
+      output.print(std::move(opened->forests[i]), arguments.sources[i], opened->sources[i]);
   }
   return output.finish();
 }

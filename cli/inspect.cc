@@ -47,6 +47,14 @@ std::string iso_time(Time time) {
   return text.data();
 }
 
+// An error at a path in the source, with both as they were given: "model.gguf: nope: does not exist".
+Error error_of_path(const std::string& source, const std::string& path, const Error& error) {
+  std::string message = error.message;
+  if (const std::string name = quoted(path.substr(path.rfind('/') + 1)) + " "; message.starts_with(name))
+    message.erase(0, name.size());
+  return with_message(error, fmt::format("{}: {}: {}", printable(printable_source(source)), printable(path), message));
+}
+
 // Prints the output of `ls` in one of its three forms. main() checks for write errors.
 class Lister {
  public:
@@ -151,8 +159,9 @@ Exit ls(ListArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
-  const auto ino = resolve_typed(forest, {"ls", arguments.input.source, arguments.path}, Forest::FinalLink::kept);
-  if (!ino) return report_error({ino.error().code, fmt::format("{}: {}", arguments.path, ino.error().message)});
+  const TypedPath typed{"ls", arguments.input.source, join_path(opened->path, arguments.path)};
+  const auto ino = resolve_typed(forest, typed, Forest::FinalLink::kept);
+  if (!ino) return report_error(error_of_path(arguments.input.source, arguments.path, ino.error()));
   Lister lister(forest, arguments);
   const auto listed = lister.list(*ino, arguments.path);
   if (listed) return lister.status();
@@ -223,11 +232,13 @@ Result<CatOutput> open_cat_output(const CatArguments& arguments) {
   return CatOutput{TRY(sandbox::OutputFile::create(arguments.out, existing)), arguments.out};
 }
 
-void copy_path(Forest& forest, const CatArguments& arguments, const std::string& path, const CatOutput& output,
-               Outcome& outcome) {
+void copy_path(const OpenedSource& opened, const CatArguments& arguments, const std::string& path,
+               const CatOutput& output, Outcome& outcome) {
+  Forest& forest = *opened.forest;
   Ino copied_ino = 0;
+  const TypedPath typed{"cat", arguments.input.source, join_path(opened.path, path)};
   const auto copied =
-      resolve_typed(forest, {"cat", arguments.input.source, path}, Forest::FinalLink::followed)
+      resolve_typed(forest, typed, Forest::FinalLink::followed)
           .and_then([&](Ino ino) { return forest.open(copied_ino = ino); })
           .and_then([&](const SourcePtr& bytes) {
             return copy_out(*bytes, output).and_then([&] { return compare_files(forest, copied_ino, *bytes, path); });
@@ -235,16 +246,16 @@ void copy_path(Forest& forest, const CatArguments& arguments, const std::string&
   if (copied) return;
   const auto refused = copied_ino == 0 ? std::nullopt : error_of_refused(forest, copied_ino);
   const Error& error = refused ? *refused : copied.error();
-  outcome.fail({error.code, fmt::format("{}: {}", path, error.message)});
+  outcome.fail(error_of_path(arguments.input.source, path, error));
 }
 
 Exit cat(CatArguments& arguments) {
   const auto output = open_cat_output(arguments);
   if (!output) return report_error(output.error());
-  const auto opened = open_source(arguments.input, {}, output->file.get());
+  const auto opened = open_source(arguments.input, output->file.get());
   if (!opened) return report_error(opened.error());
   Outcome outcome;
-  for (const std::string& path : arguments.paths) copy_path(*opened->forest, arguments, path, *output, outcome);
+  for (const std::string& path : arguments.paths) copy_path(*opened, arguments, path, *output, outcome);
   if (const auto verified = opened->store->verify_complete(); !verified) outcome.fail_once(verified.error());
   if (output->file == nullptr) return outcome.status();
   if (outcome.status() != Exit::ok) {
@@ -266,6 +277,7 @@ Options cat_options(CatArguments& given) {
 
 Command ls_command() {
   const auto given = std::make_shared<ListArguments>();
+  given->input.takes_paths = true;
   return {"ls",
           "list the files of a model without mounting it",
           {source_argument(given->input),
@@ -281,6 +293,7 @@ Command ls_command() {
 
 Command cat_command() {
   const auto given = std::make_shared<CatArguments>();
+  given->input.takes_paths = true;
   return {"cat",
           "write files of a model without mounting it",
           {source_argument(given->input),

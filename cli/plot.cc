@@ -353,7 +353,9 @@ Result<Exit> plot_sources(PlotArguments& arguments) {
   const Display display = TRY(plot::open_display(arguments.out, arguments.graphics, existing));
   std::vector<std::string> sources = {arguments.input.source};
   if (!arguments.against.empty()) sources.push_back(arguments.against);
-  const auto opened = TRY(open_each_source(sources, arguments.input, {}, display.file.get()));
+  auto opened = TRY(open_each_source(sources, arguments.input, {.output = display.file.get()}));
+  for (size_t i = 0; i < opened.forests.size(); ++i)
+    opened.forests[i] = only_model(std::move(opened.forests[i]), opened.sources[i]).forest;
   const auto [mapped_a, mapped_b] = TRY(mapped_models(opened.forests, sources));
   Failures failures;
   auto tensors = TRY(

@@ -194,11 +194,12 @@ Result<Exit> stats_against(StatsArguments& arguments) {
 }
 
 Exit stats_of_source(StatsArguments& arguments) {
-  const auto opened = open_source(arguments.input);
+  auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
-  const std::string source = printable_source(arguments.input.source);
+  const EnteredModel entered = only_model(std::move(opened->forest), opened->source);
+  const std::string source = join_path(printable_source(arguments.input.source), entered.path);
   Outcome outcome;
-  const auto models = compare::models_in(*opened->forest, [&](const std::string& path, const Error& error) {
+  const auto models = compare::models_in(*entered.forest, [&](const std::string& path, const Error& error) {
     outcome.fail({error.code, fmt::format("{}: {}", join_path(source, path), error.message)});
   });
   if (!models) return report_error(models.error());

@@ -119,6 +119,14 @@ MountCondition parse_condition(const Map& result) {
   return MountCondition::unknown;
 }
 
+std::vector<std::string> parse_sources(const Map& result) {
+  const List* const list = result.find_as<List>("sources");
+  std::vector<std::string> sources;
+  for (const Value& value : list == nullptr ? List() : *list)
+    if (const auto* const source = std::get_if<std::string>(&value)) sources.push_back(*source);
+  return sources;
+}
+
 std::optional<MountReport::Tiers> parse_tiers(const Map& result) {
   const Map* const passthrough = result.find_as<Map>("passthrough");
   const Map* const opened = passthrough == nullptr ? nullptr : passthrough->find_as<Map>("opened");
@@ -155,6 +163,7 @@ MountReport parse_report(const Mount& mount, const IsolatedResult& result) {
   constexpr size_t kMaxSourceBytes = 4096;  // PATH_MAX
   if (const auto source = find_text(*result, "source"); source && source->size() <= kMaxSourceBytes)
     report.source = *source;
+  report.sources = parse_sources(*result);
   if (const auto pid = find_number(*result, "pid"); pid && *pid <= std::numeric_limits<pid_t>::max())
     report.server = static_cast<pid_t>(*pid);
   if (const auto since = find_text(*result, "since")) report.since = parse_utc_time(*since);

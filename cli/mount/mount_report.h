@@ -33,6 +33,7 @@ struct MountReport {
   Mount mount;
   MountCondition state;
   std::string source;  ///< as reported by the server, else as in /proc/mounts
+  std::vector<std::string> sources = {};  ///< if there are several that are short
   std::optional<pid_t> server = {};
   std::optional<timespec> since = {};
   std::optional<uint64_t> served_bytes = {};

@@ -163,6 +163,18 @@ std::string status_text(const ServerState& state) {
   return to_json(std::move(out));
 }
 
+// The sources, if they are several whose names are short; empty otherwise.
+List several_sources(const std::vector<std::string>& sources) {
+  constexpr size_t kMaxBytes = 16 << 10;
+  size_t bytes = 0;
+  List several;
+  for (const std::string& source : sources) {
+    bytes += source.size();
+    several.emplace_back(to_utf8(source));
+  }
+  return several.size() > 1 && bytes <= kMaxBytes ? several : List();
+}
+
 // What `weightfs mounts`, `doctor` and `refresh` read: a few fields of status.json, whose lists may be long.
 std::string summary_text(const ServerState& state) {
   Map out = map_of({{"pid", ::getpid()},
@@ -170,6 +182,7 @@ std::string summary_text(const ServerState& state) {
                     {"since", utc_time(state.since)},
                     {"served_bytes", state.statistics.bytes()},
                     {"bytes_fetched", state.store->in_progress_status().bytes_fetched}});
+  if (List sources = several_sources(state.sources); !sources.empty()) out.append("sources", std::move(sources));
   if (state.passthrough != nullptr) {
     out.append("passthrough", passthrough_of(*state.passthrough));
     out.append("io_uring", rings_of(*state.rings));

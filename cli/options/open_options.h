@@ -17,6 +17,7 @@ struct SourceInput {
   StoreFlags store_flags;
   OpenOptions open_options;
   LayoutParts layout = {};
+  bool takes_paths = false;  ///< SOURCE may be a directory in a model, in a mount (OpenedSource::path)
 };
 
 /// --layout: which entries the directory of a model has.

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cache/cache_directory.h"
 #include "cache/disk_quota.h"
+#include "cli/console/source_error.h"
 #include "cli/mount/mount_point.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
@@ -61,8 +62,8 @@ Result<Confined> Confined::enter(Privileged before) {
   return confined;
 }
 
-Result<std::unique_ptr<Forest>> Confined::open(const std::string& source, const LayoutParts& layout) const {
-  return std::make_unique<Forest>(TRY(open_sources({source}, options, sandbox.proof, {.layout = layout})));
+Result<std::unique_ptr<Forest>> Confined::open(const std::vector<std::string>& some, const LayoutParts& layout) const {
+  return std::make_unique<Forest>(TRY(open_sources(some, options, sandbox.proof, {.layout = layout})));
 }
 
 Reading::Reading(Confined& before)
@@ -77,9 +78,12 @@ Reading::Reading(Confined& before)
 Result<Reading> Reading::open(Confined before, ModelFileOptions files, bool require_complete) {
   Reading reading(before);
   files.checksums = reading.checksums;
+  const std::string given = before.sources.front();
   reading.trees = std::make_unique<SourceTrees>(std::move(before.sources), reading.sources, reading.options,
                                                 reading.sandbox.proof, std::move(files));
-  reading.root = TRY(reading.trees->open());
+  reading.root = TRY(reading.trees->open().map_error([&](const Error& error) {
+    return reading.sources.size() == 1 ? error_of_source(given, error) : error;
+  }));
   auto missing = what_is_missing(*reading.root, require_complete);
   if (!missing) {
     const Error& error = missing.error();

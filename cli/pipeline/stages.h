@@ -50,8 +50,8 @@ class Confined {
   /// Fails as use_store(), read_credentials() and enter_sandbox() do.
   static Result<Confined> enter(Privileged before);
 
-  /// The tree of one of the sources. Fails as open_sources() does.
-  Result<std::unique_ptr<Forest>> open(const std::string& source, const LayoutParts& layout = {}) const;
+  /// The tree of some of the sources. Fails as open_sources() does.
+  Result<std::unique_ptr<Forest>> open(const std::vector<std::string>& some, const LayoutParts& layout = {}) const;
 
   std::vector<std::string> sources;
   std::vector<std::string> absolute;

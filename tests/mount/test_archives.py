@@ -498,7 +498,7 @@ class Verify(TestCase):
         archives.write_carton(self.path("m.carton"), {"model/w": noise(MEGABYTE)}, links={"model/l": ("w", "model/w")})
         done = run("verify", self.path("m.carton"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout, f"{self.path('m.carton')}: 4 files match their checksums\n")
+        self.assertEqual(done.stdout, f"{self.path('m.carton')}: WHOLE: 4 files match their checksums\n")
         # The sandbox creates the directory; it stays empty.
         self.assertEqual(os.listdir(self.path("cache")) if os.path.exists(self.path("cache")) else [], [])
 
@@ -511,7 +511,7 @@ class Verify(TestCase):
         done = run("verify", self.path("m.carton"))
         self.assertEqual(done.returncode, 7)
         right, wrong = (hashlib.sha256(text).hexdigest() for text in (b"right", b"wrong"))
-        self.assertEqual(done.stdout, f'{self.path("m.carton")}: "model/b": SHA-256 is {wrong}, should be {right}\n')
+        self.assertEqual(done.stdout, f'{self.path("m.carton")}: DAMAGED: "model/b": SHA-256 is {wrong}, should be {right}\n')
 
     def test_damaged_bytes_are_reported(self):
         for method in (archives.STORED, archives.DEFLATE):
@@ -542,7 +542,8 @@ class Verify(TestCase):
         self.write("models/c.gguf", b"GGUF\3\0\0\0" + b"\xff" * 50)
         done = run("verify", self.path("models"))
         self.assertEqual(done.returncode, 5)
-        self.assertEqual(len(done.stdout.splitlines()), 2, done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "3 models: 2 whole, 1 damaged")
+        self.assertEqual(len(done.stdout.splitlines()), 4, done.stdout)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
 

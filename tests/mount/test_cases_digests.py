@@ -46,7 +46,7 @@ def linked(target, tmp, path):
 
 
 def verify(name, build, status, shows=(), hides=()):
-    return Case(name, build, ("verify", SOURCE), status, {}, shows, hides)
+    return Case(name, build, ("verify", "--verbose", SOURCE), status, {}, shows, hides)
 
 
 def rows(name, build, where="beside the file", shows=()):

@@ -82,7 +82,7 @@ SMALL = table("SmallTypes", [
     Case("subbyte-dtypes-have-a-warning", checkpoint(pickles.dictionary([("i4", tensor_v3("uint1", (24,))), ("w", WEIGHT)])),
          ("verify", SOURCE), shows=["elements of type uint1 are shown as bytes"]),
     Case("unknown-dtype-is-bytes", checkpoint(pickles.dictionary([("x", tensor_v3("float3_x", (24,))), ("w", WEIGHT)])),
-         ("verify", SOURCE), shows=['dtype "float3_x" is unknown; shown as bytes']),
+         ("verify", "--verbose", SOURCE), shows=['dtype "float3_x" is unknown; shown as bytes']),
     Case("unknown-dtype-of-a-part-is-not-damage",
          checkpoint(pickles.dictionary([("x", tensor_v3("float3_x", (5,))), ("w", WEIGHT)])), ("info", SOURCE), status=4,
          shows=['its dtype "float3_x" is unknown', "w "], hides=["DAMAGED"]),

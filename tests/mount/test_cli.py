@@ -197,7 +197,7 @@ class Stored(TestCase):
             archive.writestr("wrong.safetensors", right[:9] + b"!" + right[10:])
         done = run("verify", path)
         self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("m.zip/nested/right.safetensors: safetensors has no checksums; structure valid", done.stdout)
+        self.assertIn("m.zip/nested/right.safetensors: WHOLE: safetensors has no checksums; structure valid", done.stdout)
         self.assertIn("m.zip/nested/wrong.safetensors: ", done.stderr)
 
     def test_other_members_are_not_compared(self):
@@ -338,7 +338,7 @@ class VerifyTree(TestCase):
         archives.write_carton(self.path("m.carton"), {"model/w": os.urandom(5000)})
         done = run("verify", self.path("m.carton"), "--tree", self.list)
         first, last = done.stdout.splitlines()
-        self.assertEqual(first, f"{self.path('m.carton')}: 3 files match their checksums")
+        self.assertEqual(first, f"{self.path('m.carton')}: WHOLE: 3 files match their checksums")
         self.assertRegex(last, rf"^sha256:[0-9a-f]{{64}} {self.path('m.carton')}$")
         self.assertEqual(os.path.getsize(self.list), 256 + 4096)
 

@@ -214,7 +214,7 @@ class Commands(HubTestCase):
 
     def test_verify_compares_the_digests_of_the_list(self):
         repository, _ = self.publish(size=4 * MIB)
-        self.assertEqual(run("verify", "hf://org/demo").stdout, "hf://org/demo: 4 files match their checksums\n")
+        self.assertEqual(run("verify", "hf://org/demo").stdout, "hf://org/demo: WHOLE: 4 files match their checksums\n")
         file = repository.files()["model.safetensors"]
         file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
         done = run("verify", "--no-cache", "hf://org/demo")

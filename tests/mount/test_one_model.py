@@ -200,6 +200,35 @@ class Directories(OneModelTestCase):
         self.assertEqual(self.tensors_of(repository), ["newest"])
 
 
+# semantics 1.3
+class OnlyModelBelow(OneModelTestCase):
+    FILES = {"sub/deep/model.gguf": b"", "notes/readme.txt": b"text", "readme.txt": b"text"}
+
+    def check(self, source, below, file):
+        """Commands show the only model below `source`; the tree stays that of the directory."""
+        self.assertEqual(json.loads(self.output("info", "--json", source))["format"], "gguf")
+        self.assertNotIn("\t", self.output("info", source), "a screen, not a table")
+        self.assertEqual(self.output("stats", source), self.output("stats", file))
+        self.assertEqual(self.names(source)[-1], below.partition("/")[0])
+        self.assertEqual(self.names(source, below), self.names(file))
+
+    def test_commands_show_the_only_model_of_a_directory(self):
+        source = self.directory({**self.FILES, "sub/deep/model.gguf": self.gguf_of("w")})
+        file = os.path.join(source, "sub/deep/model.gguf")
+        self.check(source, "sub/deep", file)
+        for pair in ((source, file), (file, source)):
+            done = run("diff", *pair)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.directory({"other/b.gguf": self.gguf_of("v")})
+        self.assertIsInstance(json.loads(run("info", "--json", source).stdout), list, "a directory of two models")
+
+    def test_only_model_of_a_repository_on_the_hub(self):
+        data = self.gguf_of("w")
+        file = os.path.join(self.directory({"model.gguf": data}, "local"), "model.gguf")
+        self.hub.add("org/demo", {**self.FILES, "sub/deep/model.gguf": data})
+        self.check("hf://org/demo", "sub/deep", file)
+
+
 class CachedRepository(OneModelTestCase):
     """The names of the blobs in a cache of huggingface_hub are digests of their content."""
 
