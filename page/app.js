@@ -6,6 +6,7 @@ import { shorten } from "./format.js";
 import { Header } from "./header.js";
 import { HelpDialog } from "./help.js";
 import { useKeys } from "./keys.js";
+import { rememberModel } from "./last_model.js";
 import { Failure, Loading, useLoad } from "./parts/load.js";
 import { go, handleLinks, useLocation } from "./state.js";
 import { viewOf } from "./views/index.js";
@@ -84,12 +85,12 @@ function useHeadingFocus(place, isReady) {
   }, [place, isReady]);
 }
 
-function View({ location, model, view }) {
+function View({ location, model, source, view }) {
   const { component, error, retry } = useView(view);
   useHeadingFocus([view.id, location.model, location.dir, location.t].join("\n"), component !== undefined);
   if (error) return html`<${Failure} error="This view could not be loaded; the server may have ended." retry=${retry} />`;
   if (!component) return html`<${Loading} />`;
-  return html`<${component} location=${location} model=${model} />`;
+  return html`<${component} location=${location} model=${model} source=${source} />`;
 }
 
 function App() {
@@ -102,6 +103,9 @@ function App() {
   const openHelp = useCallback(() => setIsHelpOpen(true), []);
   useKeys({ "?": openHelp });
   useEffect(() => setFailure(null), [view.id, location.model]);
+  useEffect(() => {
+    if (model) rememberModel(model.path);
+  }, [model]);
   const title = model ? shorten(model.title, 60) : shorten(source?.source ?? "", 60);
   useEffect(() => {
     document.title = [view.title, title, "weightfs"].filter(Boolean).join(" · ");
@@ -124,7 +128,7 @@ function App() {
         model === undefined
           ? !error && html`<${Loading} />`
           : html`<${Guard} key=${[view.id, model?.path, model?.v].join("\n")}>
-            <${View} location=${location} model=${model} view=${view} />
+            <${View} location=${location} model=${model} source=${source} view=${view} />
           <//>`
       }
     </main>

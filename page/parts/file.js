@@ -1,9 +1,11 @@
-// One file of a model as text: a tree for JSON, lines with numbers for all others, and a search in both.
+// One file of a model as text: a tree for JSON, a formatted text for Markdown, lines with numbers for all others, and a search in each.
 
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { fileHref, hasToken, isAborted, readFile } from "../api.js";
-import { clean, formatBytes, formatCount, shorten } from "../format.js";
+import { fileHref, readFile } from "../api.js";
+import { clean, formatBytes, formatCount } from "../format.js";
 import { useKeys } from "../keys.js";
+import { FileHead } from "./file_head.js";
+import { JsonFound } from "./json_found.js";
 import { scanRoot } from "./json_scan.js";
 import { JsonTree } from "./json_tree.js";
 import { hitsOf } from "./lines.js";
@@ -14,10 +16,16 @@ const kPart = 1 << 20;
 const kJsonPart = 4 << 20;
 // A larger JSON file is shown as text, part by part.
 const kMostJson = 64 << 20;
+// A larger Markdown file is shown as text.
+const kMostMarkdown = 512 << 10;
 const kDebounce = 80;
 const kNoHits = { starts: [], ends: [], isCut: false };
 
-const isJson = (path) => path.toLowerCase().endsWith(".json");
+// How a file is shown unless its text is wanted.
+function formOf(path) {
+  if (/\.json$/i.test(path)) return "tree";
+  return /(\.md|\.markdown|(^|\/)readme)$/i.test(path) ? "formatted" : "text";
+}
 
 // The text of a file as far as it was read: {text, read, total, error, isLoading, more()}. JSON is read as a whole.
 function useText(href, isWhole) {
@@ -94,60 +102,62 @@ function Search({ search }) {
   </span>`;
 }
 
-// A link cannot send a token: the file is then read by the page and saved from memory.
-function RawFile({ href, path }) {
-  const [error, setError] = useState(null);
-  if (!hasToken) return html`<a href=${href} target="_blank" rel="noopener">Raw file</a>`;
-  const save = async () => {
-    try {
-      const address = URL.createObjectURL(new Blob([(await readFile(href)).bytes]));
-      Object.assign(document.createElement("a"), { href: address, download: path.split("/").at(-1) }).click();
-      setTimeout(() => URL.revokeObjectURL(address));
-      setError(null);
-    } catch (fault) {
-      if (!isAborted(fault)) setError(fault);
-    }
-  };
-  return html`<button type="button" onClick=${save}>Save the raw file</button>${error && html`<${Failure} error=${error} />`}`;
+// The parser of Markdown is loaded when it is first needed.
+function Formatted({ text, paths }) {
+  const { value, error, retry } = useLoad(async () => (await import("../markdown/view.js")).default, []);
+  if (error)
+    return html`<${Failure} error="This part of the page could not be loaded; the server may have ended." retry=${retry} />`;
+  return value ? html`<${value} text=${text} paths=${paths} />` : html`<${Loading} />`;
 }
 
-// `tree` is null for a text, else {root}; `root` is undefined until the text is read.
-function Content({ path, file, search, tree }) {
-  if (file.total === null || (tree && !tree.root)) return file.error ? null : html`<${Loading} />`;
-  if (tree) return html`<${JsonTree} text=${file.text} root=${tree.root} />`;
+// `form` is that of formOf(); `root` is undefined until a JSON text is read.
+function Content({ path, file, search, form, root, paths }) {
+  if (file.total === null || (form === "tree" && !root)) return file.error ? null : html`<${Loading} />`;
   if (file.total === 0) return html`<p class="muted">The file is empty.</p>`;
-  return html`<${Text} label=${`Text of ${clean(path)}`} text=${file.text} hits=${search.hits} hit=${search.hit} />`;
+  const { hits, hit, query } = search;
+  if (form === "tree" && query !== "")
+    return html`<${JsonFound} text=${file.text} file=${path} query=${query} hits=${hits} hit=${hit} />`;
+  if (form === "tree") return html`<${JsonTree} text=${file.text} root=${root} />`;
+  if (form === "formatted" && query === "") return html`<${Formatted} text=${file.text} paths=${paths} />`;
+  return html`<${Text} label=${`Text of ${clean(path)}`} text=${file.text} hits=${hits} hit=${hit} />`;
 }
 
-export function File({ model, path }) {
-  const href = fileHref(model.path, path);
-  const canBeTree = isJson(path);
-  const file = useText(href, canBeTree);
+// `file` is that of the endpoint `files`; of one that is not listed only the path is known. `paths` is that of Markdown.
+export function File({ model, file: listed, paths }) {
+  const { path } = listed;
+  const form = formOf(path);
+  const file = useText(fileHref(model.path, path), form === "tree");
   const isComplete = file.total !== null && file.read >= file.total;
   const search = useSearch(file.text);
-  const [isTreeWanted, setIsTreeWanted] = useState(true);
+  const [isFormWanted, setIsFormWanted] = useState(true);
   const scan = useLoad(
-    async (signal) => (canBeTree && isComplete && file.total > 0 ? scanRoot(file.text, signal) : null),
-    [canBeTree, isComplete],
+    async (signal) => (form === "tree" && isComplete && file.total > 0 ? scanRoot(file.text, signal) : null),
+    [form, isComplete],
   );
-  const root = scan.value ?? undefined;
-  const isTree = canBeTree && isTreeWanted && search.query === "" && !scan.error && file.total > 0 && file.total <= kMostJson;
+  const most = { tree: kMostJson, formatted: kMostMarkdown, text: 0 }[form];
+  const canBeFormed = file.total > 0 && file.total <= most && !scan.error;
   const sizeText = isComplete ? formatBytes(file.total) : `${formatBytes(file.read)} of ${formatBytes(file.total)}`;
   return html`
-    <div class="toolbar">
-      <h2 class="name" title=${clean(path)}>${shorten(path, 60)}</h2>
-      ${file.total !== null && html`<span class="muted">${sizeText}</span>`}
-      <${RawFile} href=${href} path=${path} />
+    <${FileHead} file=${listed} size=${file.total === null ? null : sizeText}>
       <span class="grow"></span>
       ${
-        root &&
-        html`<button type="button" aria-pressed=${isTreeWanted} onClick=${() => setIsTreeWanted(!isTreeWanted)}>Tree</button>`
+        canBeFormed &&
+        html`<button type="button" aria-pressed=${isFormWanted} onClick=${() => setIsFormWanted(!isFormWanted)}>
+          ${form === "tree" ? "Tree" : "Formatted"}
+        </button>`
       }
       <${Search} search=${search} />
-    </div>
+    <//>
     ${scan.error && html`<p class="notice warning">Shown as text: ${scan.error.message}.</p>`}
     ${file.error && html`<${Failure} error=${file.error} retry=${file.retry} />`}
-    <${Content} path=${path} file=${file} search=${search} tree=${isTree ? { root } : null} />
+    <${Content}
+      path=${path}
+      file=${file}
+      search=${search}
+      form=${canBeFormed && isFormWanted ? form : file.total === null ? form : "text"}
+      root=${scan.value ?? undefined}
+      paths=${paths}
+    />
     ${
       file.total !== null &&
       !isComplete &&

@@ -10,6 +10,9 @@ const kBlank = new Set([" ", "\t", "\n", "\r"]);
 const kKinds = { "{": "object", "[": "list", '"': "text", t: "boolean", f: "boolean", n: "null" };
 const kEnds = new Set([",", "]", "}"]);
 
+// What begins at a place: "object", "list", "text", "boolean", "null" or "number".
+export const kindAt = (text, place) => kKinds[text[place]] ?? "number";
+
 // Thrown for text that is not JSON; `at` is the offset.
 export class JsonFault extends Error {
   constructor(text, at) {
@@ -25,7 +28,7 @@ function skipBlank(text, at) {
 }
 
 // The end of the string that begins at `at`.
-function skipString(text, at) {
+export function skipString(text, at) {
   let place = at + 1;
   for (;;) {
     const quote = text.indexOf('"', place);
@@ -45,7 +48,7 @@ function skipPlain(text, at) {
 }
 
 // Lets the page work from time to time, and ends when `signal` aborts.
-class Pauses {
+export class Pauses {
   constructor(signal) {
     this.signal = signal;
     this.steps = 0;
@@ -89,7 +92,7 @@ async function skipContainer(text, at, pauses) {
 }
 
 async function scanValue(text, start, pauses) {
-  const kind = kKinds[text[start]] ?? "number";
+  const kind = kindAt(text, start);
   if (kind === "object" || kind === "list") return { kind, start, ...(await skipContainer(text, start, pauses)) };
   return { kind, start, end: kind === "text" ? skipString(text, start) : skipPlain(text, start) };
 }

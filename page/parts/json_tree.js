@@ -7,7 +7,10 @@ import { scanChildren, textOf } from "./json_scan.js";
 import { Failure } from "./load.js";
 
 const kMostChildren = 500;
-const kMostText = 400;
+export const kMostText = 400;
+// A text up to this length opens unfolded to this depth; of a longer one only the first level is shown.
+const kShort = 4000;
+const kOpenDepth = 3;
 
 function countText({ kind, count }) {
   if (count === 0) return kind === "object" ? "{}" : "[]";
@@ -15,8 +18,11 @@ function countText({ kind, count }) {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+// A scalar as it is shown.
+export const writtenOf = (text, node) => (node.kind === "text" ? `"${textOf(text, node)}"` : textOf(text, node));
+
 function Value({ text, node }) {
-  const written = node.kind === "text" ? `"${textOf(text, node)}"` : textOf(text, node);
+  const written = writtenOf(text, node);
   return html`<span class=${`json-${node.kind}`} title=${written.length > kMostText ? "shortened; all of it is in the text" : undefined}
     >${shorten(written, kMostText)}</span
   >`;
@@ -29,9 +35,9 @@ function Key({ name }) {
   return html`<span class="json-key">${shorten(name, 120)}</span>: `;
 }
 
-function Child({ text, node }) {
+function Child({ text, node, depth }) {
   const isContainer = (node.kind === "object" || node.kind === "list") && node.count > 0;
-  if (isContainer) return html`<li><${Container} text=${text} node=${node} /></li>`;
+  if (isContainer) return html`<li><${Container} text=${text} node=${node} depth=${depth} /></li>`;
   return html`<li class="json-leaf">
     <${Key} name=${node.key} />${node.count === 0 ? countText(node) : html`<${Value} text=${text} node=${node} />`}
   </li>`;
@@ -64,8 +70,8 @@ function useChildren(text, node, isOpen) {
   return { ...state, more };
 }
 
-function Container({ text, node, isRoot = false }) {
-  const [isOpen, setIsOpen] = useState(isRoot);
+function Container({ text, node, depth = 0 }) {
+  const [isOpen, setIsOpen] = useState(depth < (text.length <= kShort ? kOpenDepth : 1));
   const { children, next, isBusy, error, more } = useChildren(text, node, isOpen);
   const label = node.key === undefined ? "everything" : clean(String(node.key));
   return html`<details open=${isOpen} onToggle=${(event) => event.target === event.currentTarget && setIsOpen(event.target.open)}>
@@ -73,7 +79,7 @@ function Container({ text, node, isRoot = false }) {
     ${
       isOpen &&
       html`<ul class="json-children">
-      ${children.map((child) => html`<${Child} key=${child.start} text=${text} node=${child} />`)}
+      ${children.map((child) => html`<${Child} key=${child.start} text=${text} node=${child} depth=${depth + 1} />`)}
     </ul>`
     }
     ${
@@ -91,6 +97,6 @@ function Container({ text, node, isRoot = false }) {
 export function JsonTree({ text, root }) {
   const isContainer = (root.kind === "object" || root.kind === "list") && root.count > 0;
   return html`<div class="json" role="region" aria-label="JSON tree">
-    ${isContainer ? html`<${Container} text=${text} node=${root} isRoot=${true} />` : html`<ul><${Child} text=${text} node=${root} /></ul>`}
+    ${isContainer ? html`<${Container} text=${text} node=${root} />` : html`<ul><${Child} text=${text} node=${root} /></ul>`}
   </div>`;
 }

@@ -2,8 +2,10 @@
 
 import { html, useEffect, useLayoutEffect, useMemo } from "../lib.js";
 import { clean, formatCount, formatNumber, formatParameters, shorten } from "../format.js";
+import { lastModel } from "../last_model.js";
 import { CompareChoice } from "../parts/compare_choice.js";
 import { CompareLists, Unreadable } from "../parts/compare_lists.js";
+import { CompareStart } from "../parts/compare_start.js";
 import { CompareTable, pairLink } from "../parts/compare_table.js";
 import { elementsOf, rowOfPair, rowsOf } from "../parts/comparison.js";
 import { Failure } from "../parts/load.js";
@@ -98,7 +100,7 @@ function Comparison({ a, b, location }) {
 }
 
 export default function CompareView({ location }) {
-  const a = location.a ?? location.model;
+  const a = location.a ?? location.model ?? lastModel() ?? undefined;
   const { b } = location;
   const choose = (paths) =>
     go({
@@ -119,7 +121,11 @@ export default function CompareView({ location }) {
   const title = isChosen ? `${shorten(a, 60)} and ${shorten(b, 60)}` : "Compare two models";
   return html`<div class="stack">
     <h1 title=${isChosen ? `${clean(a)} and ${clean(b)}` : undefined}>${title}</h1>
-    <${CompareChoice} a=${a} b=${b} onChange=${choose} />
+    ${
+      isChosen || isPairOfOne
+        ? html`<${CompareChoice} a=${a} b=${b} onChange=${choose} />`
+        : html`<${CompareStart} key=${a} location=${location} a=${a} />`
+    }
     ${
       (isChosen || isPairOfOne) &&
       html`<${Comparison} key=${`${a ?? ""}\n${b ?? ""}`} a=${a ?? ""} b=${b ?? ""} location=${location} />`

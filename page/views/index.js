@@ -4,6 +4,17 @@
 // navigation marks instead.
 export const kViews = [
   {
+    id: "models",
+    title: "Models",
+    load: () => import("./models.js"),
+    keys: [
+      ["/", "filter the models"],
+      ["Esc", "clear the filter"],
+    ],
+    needsModel: false,
+    isShown: (model) => model === null,
+  },
+  {
     id: "model",
     title: "Model",
     load: () => import("./model.js"),
@@ -11,8 +22,8 @@ export const kViews = [
       ["↑ ↓ ← →", "move among the cells, or the bars"],
       ["Enter", "open the tensor, or the list of tensors"],
     ],
-    needsModel: false,
-    isShown: () => true,
+    needsModel: true,
+    isShown: (model) => model !== null,
   },
   {
     id: "tensors",
@@ -79,8 +90,8 @@ export const kViews = [
   },
 ];
 
-// The row of a view by its id; the first view for an unknown id, and for a directory of models (`model` is null) that has no such view.
+// The row of a view by its id; for an unknown id, and for one that a model or a directory does not have, the first view that it has.
 export function viewOf(id, model) {
-  const view = kViews.find((row) => row.id === id);
-  return view && !(view.needsModel && model === null) ? view : kViews[0];
+  const has = (row) => (row.needsModel ? model !== null : row.isShown(model));
+  return kViews.find((row) => row.id === id && has(row)) ?? kViews.find(has);
 }

@@ -3,7 +3,6 @@
 import { html } from "../lib.js";
 import { clean, cleanLines, formatBytes, formatCount, formatParameters, formatPercent, shorten } from "../format.js";
 import { Bars, hasBars } from "../parts/bars.js";
-import { Models } from "../parts/models.js";
 import { Experts, Overview } from "../parts/overview.js";
 import { link } from "../state.js";
 
@@ -125,8 +124,7 @@ function Warnings({ model }) {
   </section>`;
 }
 
-export default function ModelView({ location, model }) {
-  if (model === null) return html`<${Models} location=${location} />`;
+export default function ModelView({ model }) {
   return html`
     <${Alerts} alerts=${model.alerts} />
     <${Warnings} model=${model} />

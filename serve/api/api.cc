@@ -15,6 +15,7 @@ struct Api::Endpoint {
   // What the result of an endpoint depends on, and how long it may take.
   enum class Kind {
     listing,      // directories, which may change
+    row,          // a model in a directory, of which there may be many: from its header, and not kept
     description,  // of a model, from its header
     summary,      // the same of all tensors
     computation,  // reads tensors
@@ -38,6 +39,7 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
       Endpoint{"compare", Kind::stream, compare_models},      Endpoint{"duplicates", Kind::stream, find_equal_tensors},
       Endpoint{"deviation", Kind::stream, deviation},         Endpoint{"index", Kind::description, list_locations},
       Endpoint{"groups", Kind::summary, list_groups},         Endpoint{"line", Kind::computation, line},
+      Endpoint{"entry", Kind::row, describe_entry},           Endpoint{"files", Kind::listing, list_files},
   };
   const auto& path = target.segments;
   const bool is_api = path.size() == 4 && path[0] == ".weightfs" && path[1] == "api" && path[2] == "v1";
@@ -85,7 +87,7 @@ Accepted<ContentPtr> Api::compute(const Endpoint& endpoint, const Query& query, 
 Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Request& request, const Query& query) {
   httpd::Response response;
   std::string key;
-  if (endpoint.kind != Endpoint::Kind::listing) {
+  if (endpoint.kind > Endpoint::Kind::row) {
     constexpr size_t kDigits = 32;
     key = fmt::format("{} {} {}", endpoint.name, ACCEPT(version_of(query)), query.key());
     const std::string tag = fmt::format("\"{}\"", std::string_view(sha256(key).hex()).substr(0, kDigits));
@@ -111,6 +113,7 @@ Accepted<httpd::Response> Api::answer(const Endpoint& endpoint, const httpd::Req
     });
   const Compute make = [&](const Report& report) { return compute(endpoint, query, key, report); };
   if (content == nullptr && endpoint.kind >= Endpoint::Kind::computation) content = ACCEPT(jobs_.run(make));
+  if (endpoint.kind == Endpoint::Kind::row) content = ACCEPT(rows_.run(make));
   if (content == nullptr) content = ACCEPT(make([](const char*, uint64_t, uint64_t) {}));
   response.add("Content-Type", content->type).add("X-Content-Type-Options", "nosniff");
   response.add("Cross-Origin-Resource-Policy", "same-origin");

@@ -22,7 +22,10 @@ class Api {
                                                   const std::function<bool()>& has_left);
 
   /// Ends the computations.
-  void stop() { jobs_.stop(); }
+  void stop() {
+    jobs_.stop();
+    rows_.stop();
+  }
 
  private:
   struct Endpoint;
@@ -40,7 +43,8 @@ class Api {
   const std::function<std::string(const std::string&)> href_;
   OpenModels models_;
   Results results_{kKept};
-  Jobs jobs_;
+  Jobs jobs_{2};  // because each uses all processors
+  Jobs rows_{4};  // which wait for files and servers; a statistic that takes minutes delays none of them
 };
 
 }  // namespace weightfs::api

@@ -1,12 +1,10 @@
-// Models of the tree, and what a person asks first about one.
+// What a person asks first about a model.
 
 #include <algorithm>
 
 #include "base/cancel.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "formats/completeness.h"
-#include "formats/format.h"
 #include "formats/summary/blocks.h"
 #include "fs/tree/listing.h"
 #include "report/info/facts.h"
@@ -20,26 +18,10 @@
 namespace weightfs::api {
 namespace {
 
-constexpr size_t kMaxEntries = 1000;
 constexpr size_t kMaxWarnings = 100;
 constexpr size_t kBlocks = 40;
 constexpr size_t kMaxFiles = 200;
 constexpr uint64_t kMaxTextFile = 64 << 20;  // of a file that a person reads
-
-// As wide as a text may be: a page breaks lines by itself.
-info::Style page_style() { return {.width = 100'000}; }
-
-std::string plain(const std::string& line) {
-  std::string text = info::emit({line}, page_style());
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-List texts(const std::vector<std::string>& lines) {
-  List out;
-  for (const std::string& line : lines) out.emplace_back(plain(line));
-  return out;
-}
 
 List blocks_of(const OpenModel& of) {
   List out;
@@ -60,13 +42,6 @@ List blocks_of(const OpenModel& of) {
   return out;
 }
 
-bool is_text(std::string_view name) {
-  for (const std::string_view ending : {".json", ".toml", ".txt", ".md", ".yaml", ".yml", ".jinja", ".py", "LICENSE",
-                                        "README", "Modelfile", ".template"})
-    if (name.ends_with(ending)) return true;
-  return false;
-}
-
 // The texts of a model's directory, its subdirectories metadata/ and files/ included.
 void add_files(Forest& forest, Ino directory, const std::string& path, List& out) {
   const auto all = forest.list(directory);
@@ -78,7 +53,7 @@ void add_files(Forest& forest, Ino directory, const std::string& path, List& out
     if (node.kind == NodeKind::directory &&
         (path.empty() ? name == "metadata" || name == "files" : path.starts_with("files/")))
       add_files(forest, ino, name + "/", out);
-    if (node.kind == NodeKind::directory || node.kind == NodeKind::tree || !is_text(name)) continue;
+    if (node.kind == NodeKind::directory || node.kind == NodeKind::tree || !is_named_as_text(name)) continue;
     const auto attributes = forest.known_attributes(ino);
     if (attributes && attributes->size > kMaxTextFile) continue;
     out.emplace_back(map_of({{"path", name}, {"bytes", attributes ? Value(attributes->size) : Value(nullptr)}}));
@@ -98,52 +73,30 @@ bool has_experts(const OpenModel& of) {
   return false;
 }
 
-// The kinds of a directory's entries. A tree is a model or a directory of models: those that are not named as a file of
-// a model are entered to know which. One that cannot be entered is a model, which reports the error.
-std::vector<const char*> kinds_of(Forest& forest, const Forest::Listing& all, size_t count) {
-  constexpr size_t kMaxEntered = 200;
-  constexpr size_t kThreads = 4;
-  std::vector<const char*> kinds(count, "file");
-  std::vector<uint32_t> unknown;
-  for (uint32_t i = 0; i < count; ++i) {
-    const Node node = all.tree->node(all.first + i);
-    if (node.kind == NodeKind::directory) kinds[i] = "directory";
-    if (node.kind != NodeKind::tree) continue;
-    kinds[i] = "model";
-    if (!is_named_as_model(node.name()) && unknown.size() < kMaxEntered) unknown.push_back(i);
-  }
-  const auto enter = [&](uint64_t at) -> Result<void> {
-    const uint32_t i = unknown[static_cast<size_t>(at)];
-    const auto below = forest.list(all.ino_of(i));
-    const bool has_model = below && below->count > 0 && below->tree->model() != nullptr;
-    if (below && !has_model) kinds[i] = "directory";
-    return {};
-  };
-  return in_parallel(unknown.size(), kThreads, enter) ? kinds : std::vector<const char*>(count, "model");
-}
-
 }  // namespace
 
 Content json_content(const Value& value) { return {.bytes = to_json_line(value)}; }
 
-Accepted<Content> list_models(const Call& call) {
-  const std::string path = call.query.text("dir");
-  const auto ino = ACCEPT(accepted(call.forest.resolve(path, Forest::FinalLink::followed)));
-  const auto all = ACCEPT(accepted(call.forest.list(ino)));
-  const bool is_single = call.forest.model_of(Forest::kRoot) != nullptr;
-  List entries;
-  if (is_single) entries.emplace_back(map_of({{"path", ""}, {"name", call.source}, {"kind", "model"}}));
-  const auto kinds = kinds_of(call.forest, all, is_single ? 0 : std::min<size_t>(all.count, kMaxEntries));
-  for (uint32_t i = 0; i < kinds.size(); ++i) {
-    const std::string name = all.tree->node(all.first + i).name();
-    entries.emplace_back(
-        map_of({{"path", path.empty() ? name : path + "/" + name}, {"name", name}, {"kind", kinds[i]}}));
-  }
-  return json_content(map_of({{"version", WEIGHTFS_VERSION},
-                              {"source", call.source},
-                              {"single", is_single},
-                              {"truncated", !is_single && all.count > kMaxEntries},
-                              {"entries", std::move(entries)}}));
+// As wide as a text may be: a page breaks lines by itself.
+info::Style page_style() { return {.width = 100'000}; }
+
+std::string plain_text(const std::string& line) {
+  std::string text = info::emit({line}, page_style());
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+List plain_texts(const std::vector<std::string>& lines) {
+  List out;
+  for (const std::string& line : lines) out.emplace_back(plain_text(line));
+  return out;
+}
+
+bool is_named_as_text(std::string_view name) {
+  for (const std::string_view ending : {".json", ".toml", ".txt", ".md", ".yaml", ".yml", ".jinja", ".py", "LICENSE",
+                                        "README", "Modelfile", ".template"})
+    if (name.ends_with(ending)) return true;
+  return false;
 }
 
 Accepted<Content> describe_model(const Call& call) {
@@ -155,14 +108,14 @@ Accepted<Content> describe_model(const Call& call) {
   const info::Style style = page_style();
   List facts, warnings, files;
   for (const info::Fact& fact : info::facts_of(subject, style))
-    facts.emplace_back(map_of({{"label", fact.label}, {"value", plain(fact.value)}}));
+    facts.emplace_back(map_of({{"label", fact.label}, {"value", plain_text(fact.value)}}));
   for (size_t i = 0; i < std::min(model.warnings.size(), kMaxWarnings); ++i)
     warnings.emplace_back(printable(model.warnings[i]));
   const auto ino = ACCEPT(accepted(call.forest.resolve(of->path(), Forest::FinalLink::followed)));
   add_files(call.forest, ino, "", files);
   const bool has_graph = has_file(files, "graph.json");
   std::string sentence;
-  for (const std::string& line : info::sentence_of(subject, style)) sentence += plain(line);
+  for (const std::string& line : info::sentence_of(subject, style)) sentence += plain_text(line);
   List fact_warnings;
   for (const std::string& warning : summarised.summary.warnings)
     if (fact_warnings.size() < kMaxWarnings && std::ranges::find(model.warnings, warning) == model.warnings.end())
@@ -177,7 +130,7 @@ Accepted<Content> describe_model(const Call& call) {
               {"format", info::format_text(model)},
               {"bytes", info::model_bytes(model)},
               {"sentence", sentence},
-              {"alerts", texts(info::alerts_of(subject, style))},
+              {"alerts", plain_texts(info::alerts_of(subject, style))},
               {"warnings", std::move(warnings)},
               {"warning_count", model.warnings.size()},
               {"fact_warnings", std::move(fact_warnings)},

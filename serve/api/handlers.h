@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "report/text/style.h"
 #include "serve/api/models.h"
 #include "serve/api/query.h"
 #include "serve/api/results.h"
@@ -42,6 +45,8 @@ Accepted<Named> tensor_of(const Call& call);
 Accepted<std::optional<Named>> second_tensor_of(const Call& call);
 
 Accepted<Content> list_models(const Call& call);
+Accepted<Content> describe_entry(const Call& call);
+Accepted<Content> list_files(const Call& call);
 Accepted<Content> describe_model(const Call& call);
 Accepted<Content> list_tensors(const Call& call);
 Accepted<Content> list_locations(const Call& call);
@@ -62,6 +67,14 @@ Accepted<Content> find_equal_tensors(const Call& call);
 
 /// A value as the body of a response.
 Content json_content(const Value& value);
+
+/// What `weightfs info` shows, on one line each and without colours.
+info::Style page_style();
+std::string plain_text(const std::string& line);
+List plain_texts(const std::vector<std::string>& lines);
+
+/// Whether a file is one that a person reads: README.md, config.json.
+bool is_named_as_text(std::string_view name);
 
 /// The number, or null for NaN and the infinities.
 Value number_or_null(double number);

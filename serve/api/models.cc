@@ -31,6 +31,10 @@ bool has_word(std::string_view text, std::string_view word) {
   return found != text.end();
 }
 
+tl::unexpected<Refusal> refused_as_missing(const std::string& path) {
+  return httpd::refused(404, fmt::format("/{}: is not a model", printable(path)));
+}
+
 template <class Key>
 Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
   return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
@@ -58,6 +62,10 @@ bool Filter::is_part_of(const Filter& other) const {
   };
   return (other.dtype.empty() || other.dtype == dtype) && (other.layer.empty() || other.layer == layer) &&
          under.starts_with(other.under) && std::ranges::all_of(other.words, has);
+}
+
+bool has_words(std::string_view text, const std::vector<std::string>& words) {
+  return std::ranges::all_of(words, [&](const std::string& word) { return has_word(text, word); });
 }
 
 bool is_before(std::string_view a, std::string_view b) {
@@ -153,7 +161,7 @@ bool OpenModel::shows(const Filter& filter, size_t tensor) const {
   const std::string_view text = is_scoped ? std::string_view(scoped) : tensors.name(tensor);
   if (!text.starts_with(filter.under)) return false;
   if (!filter.layer.empty() && shown_layer(text) != filter.layer) return false;
-  return std::ranges::all_of(filter.words, [&](const std::string& word) { return has_word(text, word); });
+  return has_words(text, filter.words);
 }
 
 Result<std::shared_ptr<const std::vector<char>>> OpenModel::matching(const Filter& filter) const {
@@ -199,19 +207,25 @@ std::string OpenModel::file_path(size_t tensor) const {
   return found == (*all)->paths.end() ? std::string() : std::string(found->path());
 }
 
-Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v, Names names) {
-  const auto missing = [&] { return httpd::refused(404, fmt::format("/{}: is not a model", printable(path))); };
-  const auto ino = forest_.resolve(path, Forest::FinalLink::followed);
+Accepted<ModelPtr> model_at(Forest& forest, const std::string& path) {
+  const auto missing = [&] { return refused_as_missing(path); };
+  const auto ino = forest.resolve(path, Forest::FinalLink::followed);
   if (!ino) return ino.error().code == Code::not_found ? missing() : tl::unexpected<Refusal>(refusal_of(ino.error()));
-  const auto listed = forest_.list(*ino);  // enters it
+  const auto listed = forest.list(*ino);  // enters it
   if (!listed && listed.error().code == Code::not_found) return missing();
   if (!listed) return tl::unexpected<Refusal>(refusal_of(listed.error()));
-  const ModelPtr found = forest_.is_unlisted(*ino) || listed->count == 0 ? nullptr : listed->tree->model();
-  if (found == nullptr) return missing();
+  if (forest.is_unlisted(*ino)) return missing();
+  const ModelPtr found = listed->count == 0 ? nullptr : listed->tree->model();
+  if (found == nullptr) return ModelPtr();
   // A directory in a model belongs to it, too.
-  const auto above = forest_.parent(*ino);
-  if (*ino != Forest::kRoot && above && forest_.model_of(*above) == found) return missing();
-  const ModelPtr model = ACCEPT(accepted(with_lazy_parts(found)));
+  const auto above = forest.parent(*ino);
+  if (*ino != Forest::kRoot && above && forest.model_of(*above) == found) return missing();
+  return accepted(with_lazy_parts(found));
+}
+
+Accepted<OpenModelPtr> OpenModels::open(const std::string& path, const std::string& v, Names names) {
+  const ModelPtr model = ACCEPT(model_at(forest_, path));
+  if (model == nullptr) return refused_as_missing(path);
   OpenModelPtr opened;
   {
     const std::scoped_lock lock(mutex_);

@@ -98,6 +98,9 @@ enum class Names {
   stored,
   gguf  ///< those of a repository of the Hub as a GGUF has them, as comparisons with a GGUF read them
 };
+/// The model whose directory a path is, with all lazy parts; null for a directory of models. Refuses with 404 any other
+/// path, and as reading the model fails.
+Accepted<ModelPtr> model_at(Forest& forest, const std::string& path);
 
 /// The models that were used last.
 class OpenModels {
@@ -121,6 +124,9 @@ class OpenModels {
   std::mutex mutex_;          // guards the next one
   std::vector<Opened> open_;  // the last used first
 };
+
+/// Whether a text has all words of a search, which are in lower case.
+bool has_words(std::string_view text, const std::vector<std::string>& words);
 
 /// Compares names so that layers.2 precedes layers.10.
 bool is_before(std::string_view a, std::string_view b);

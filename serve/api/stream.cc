@@ -85,7 +85,7 @@ std::string Jobs::Stream::next() {
 
 bool Jobs::wait_for_turn() {
   std::unique_lock lock(mutex_);
-  while (running_ >= kAtOnce) {
+  while (running_ >= at_once_) {
     if (is_stopping_ || weightfs::is_cancelled()) return false;
     changed_.wait_for(lock, kPoll);
   }

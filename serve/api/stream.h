@@ -17,10 +17,10 @@ namespace weightfs::api {
 using Report = std::function<void(const char* what, uint64_t done, uint64_t total)>;
 using Compute = std::function<Accepted<ContentPtr>(const Report&)>;
 
-/// The computations in progress. Two of them read at a time, because each uses all processors.
+/// The computations in progress. Only a few of them read at a time.
 class Jobs {
  public:
-  Jobs() = default;
+  explicit Jobs(size_t at_once) : at_once_(at_once) {}
   ~Jobs() { stop(); }
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
@@ -36,7 +36,6 @@ class Jobs {
   void stop();
 
  private:
-  static constexpr size_t kAtOnce = 2;
   static constexpr size_t kMaxStreams = 64;
 
   struct Stream;
@@ -50,6 +49,7 @@ class Jobs {
   void end_turn();
   void remove_ended();
 
+  const size_t at_once_;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   size_t running_ = 0;

@@ -1,26 +1,23 @@
 // The API of the page, without sockets: what each endpoint answers about a small model.
-#include "serve/api/api.h"
-
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <variant>
 
-#include "base/values/json.h"
 #include "fs/layout/layout.h"
 #include "tests/builders/pickle_builder.h"
 #include "tests/builders/safetensors_builder.h"
+#include "tests/serve/api/client.h"
 #include "tests/support/surroundings.h"
 
 namespace weightfs::api_test {
 namespace {
 
 using namespace api;
+using namespace api_client;
 using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -48,57 +45,17 @@ class ApiTest : public testing::Test {
                    1'700'000'000'000'000'000);
   }
 
-  httpd::Request request(const std::string& target, std::vector<httpd::Field> fields = {}) {
-    httpd::Request out;
-    out.method = "GET";
-    out.target = "/.weightfs/api/v1/" + target;
-    out.fields = std::move(fields);
-    return out;
-  }
-
   httpd::Response ask(const std::string& target, std::vector<httpd::Field> fields = {}) {
-    const httpd::Request asked = request(target, std::move(fields));
-    auto answered = api_.answer(asked, httpd::parse_target(asked.target).value(), {});
-    EXPECT_TRUE(answered.has_value());
-    if (*answered) return std::move(**answered);
-    return httpd::Response{(*answered).error().status, {}, {(*answered).error().message}};
+    return client_.ask(target, std::move(fields));
   }
-
-  std::string body(const std::string& target) { return text_of(ask(target)); }
-
-  static std::string text_of(const httpd::Response& response) {
-    std::string out;
-    for (const httpd::BodyPart& part : response.body) {
-      if (const auto* text = std::get_if<std::string>(&part)) out += *text;
-      if (const auto* shared = std::get_if<httpd::SharedText>(&part)) out += *shared->text;
-      if (const auto* next = std::get_if<httpd::Generator>(&part))
-        for (std::string piece = (*next)().value(); !piece.empty(); piece = (*next)().value()) out += piece;
-    }
-    return out;
-  }
-
-  static std::string field(const httpd::Response& response, const std::string& name) {
-    const auto found = std::ranges::find(response.fields, name, &httpd::Field::name);
-    return found == response.fields.end() ? "" : found->value;
-  }
-
-  Map json(const std::string& target) {
-    const std::string text = body(target);
-    const SourcePtr source = in_memory(text);
-    const auto value = parse_json(*source, 0, text.size());
-    EXPECT_TRUE(value.has_value()) << text;
-    return value ? std::get<Map>(*value) : Map();
-  }
-
+  std::string body(const std::string& target) { return client_.body(target); }
+  Map json(const std::string& target) { return client_.json(target); }
   std::vector<std::string> names(const std::string& target, const char* list = "tensors", const char* key = "name") {
-    std::vector<std::string> out;
-    const Map all = json(target);
-    for (const Value& each : *all.find_as<List>(list)) out.emplace_back(text_in(std::get<Map>(each), key));
-    return out;
+    return client_.names(target, list, key);
   }
 
-  Forest forest_{tree()};
-  Api api_{forest_, "m.safetensors", [](const std::string& path) { return "/" + path; }};
+  Client client_{tree()};
+  Api& api_ = client_.api;
 };
 
 TEST_F(ApiTest, OtherPathsAreNotAnswered) {
@@ -292,7 +249,7 @@ TEST_F(ApiTest, StoppedServerRefusesComputations) {
 }
 
 TEST(Jobs, EndWhenTheClientGoes) {
-  Jobs jobs;
+  Jobs jobs(2);
   std::atomic<bool> has_ended = false;
   {
     const auto response = jobs.stream([&](const Report& report) -> Accepted<ContentPtr> {

@@ -1,0 +1,54 @@
+// The start of a comparison: the models of the source, to choose A and then B. The model that was opened last is A.
+
+import { html, useMemo, useState } from "../lib.js";
+import { getJson } from "../api.js";
+import { clean, formatBytes, formatParameters, shorten } from "../format.js";
+import { link } from "../state.js";
+import { Directory } from "./directory.js";
+import { useLoad } from "./load.js";
+
+// What A is, as a card.
+function Chosen({ path, onChange }) {
+  const { value } = useLoad((signal) => getJson("entry", { path }, signal), [path]);
+  const isRead = value?.kind === "model" && value.error === undefined;
+  const parts = isRead
+    ? [
+        clean(value.what),
+        value.parameters && `${formatParameters(value.parameters)} parameters`,
+        clean(value.quantised),
+        formatBytes(value.bytes),
+      ]
+    : [];
+  return html`<div class="card chosen">
+    <span>A: <span class="name" title=${clean(path)}>${shorten(path, 120)}</span></span>
+    <span class="muted">${parts.filter(Boolean).join(" · ")}</span>
+    <button type="button" onClick=${onChange}>Choose another</button>
+  </div>`;
+}
+
+// `a` is the path of A, or undefined.
+export function CompareStart({ location, a }) {
+  const [isSingle, setIsSingle] = useState(false);
+  const [isOther, setIsOther] = useState(false);
+  const present = isOther ? undefined : a;
+  const target = useMemo(() => {
+    const hrefOf = ({ path }, isDirectory) => {
+      if (isDirectory) return link({ dir: path, q: null }, { keep: true });
+      if (present === undefined) return link({ view: "compare", a: path, dir: location.dir });
+      return path === present ? null : link({ view: "compare", a: present, b: path });
+    };
+    return { hrefOf, note: "is A" };
+  }, [present, location.dir]);
+  if (isSingle) {
+    return html`<p class="notice">
+      This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY
+    </p>`;
+  }
+  return html`
+    ${present !== undefined && html`<${Chosen} path=${present} onChange=${() => setIsOther(true)} />`}
+    <h2>${present === undefined ? "Choose the model A" : "Choose the model B"}</h2>
+    <div class="stack" onClick=${(event) => event.target.closest("a") && setIsOther(false)}>
+      <${Directory} location=${location} target=${target} onList=${(list) => setIsSingle(list.single)} />
+    </div>
+  `;
+}
