@@ -23,6 +23,11 @@ bool begins_a_file_name(const std::string& word) {
   return false;
 }
 
+// Whether a value or argument with this name in --help is a SOURCE, as of diff and --against.
+bool is_source(std::string_view kind) {
+  return kind.starts_with("SOURCE") || kind == "MODEL" || kind == "A" || kind == "B";
+}
+
 class Completer {
  public:
   /// Behind `words`, which follow the names of `command`.
@@ -95,7 +100,7 @@ class Completer {
     if (kind == "LIST") return complete_list(choices, before, word);
     if (!choices.empty()) {
       for (const std::string& each : choices) offer(before, word, {each});
-    } else if (kind.starts_with("SOURCE") || kind == "MODEL" || kind == "A" || kind == "B") {
+    } else if (is_source(kind)) {
       complete_source(before, word);
     } else if (kind == "FILE" || kind == "OUT" || kind == "CONF") {
       offer_paths(Completions::Paths::files, before);
