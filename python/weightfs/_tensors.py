@@ -37,7 +37,7 @@ class Tensors(Base):
     _tensors: Dict[str, Tensor]
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._tensors and any(each in name for each in WILDCARDS):
+        if name not in self._tensors and isinstance(name, str) and any(each in name for each in WILDCARDS):
             return self.select(name)
         return self.tensor(name).numpy()
 
