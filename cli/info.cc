@@ -170,7 +170,7 @@ Exit info_of(InfoArguments& arguments) {
   }
   std::vector<std::optional<Error>> errors(arguments.sources.size());
   auto opened = open_each_source(arguments.sources, arguments.input,
-                                       {.failed = [&](size_t source, const Error& error) { errors[source] = error; }});
+                                 {.failed = [&](size_t source, const Error& error) { errors[source] = error; }});
   if (!opened) return report_error(opened.error());
   Info output(arguments);
   for (size_t i = 0; i < arguments.sources.size(); ++i) {

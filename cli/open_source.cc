@@ -72,7 +72,7 @@ Result<EnteredModel> enter(std::unique_ptr<Forest> forest, std::string_view insi
 
 // Opens the source that an argument stands for. `files/` of a mount is the model.
 Result<EnteredModel> open_located(const Confined& confined, const MountedSource& located, const std::string& source,
-                             const SourceInput& input) {
+                                  const SourceInput& input) {
   const std::string shown = printable_source(source);
   auto forest = confined.open(located.sources, input.layout);
   if (!forest) return tl::unexpected(error_of_source(source, forest.error()));

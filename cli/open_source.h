@@ -42,7 +42,7 @@ struct OpenedSources {
 struct OpenEach {
   /// Receives the place of each source that cannot be opened; without it, the first error is the result.
   std::function<void(size_t source, const Error& error)> failed = {};
-  BlobsFrom blobs_from = {};  ///< returns what the blobs of the models come from (default: the store)
+  BlobsFrom blobs_from = {};          ///< returns what the blobs of the models come from (default: the store)
   sandbox::Output* output = nullptr;  ///< published by the broker
 };
 

@@ -51,7 +51,9 @@ struct VerifyArguments {
   VerdictOutput output() const {
     using Form = VerdictOutput::Form;
     using Sources = VerdictOutput::Sources;
-    return {json ? Form::json : sarif ? Form::sarif : Form::text,
+    return {json    ? Form::json
+            : sarif ? Form::sarif
+                    : Form::text,
             verbose ? verdicts::Detail::all : verdicts::Detail::one_line,
             sources.size() == 1 ? Sources::one : Sources::several};
   }
@@ -60,8 +62,7 @@ struct VerifyArguments {
 Result<void> check(const VerifyArguments& arguments) {
   if (arguments.json && arguments.sarif) return failure(Code::unsupported, "--json and --sarif exclude each other");
   if (arguments.tree.empty()) return {};
-  if (arguments.json || arguments.sarif)
-    return failure(Code::unsupported, "--tree excludes --json and --sarif");
+  if (arguments.json || arguments.sarif) return failure(Code::unsupported, "--tree excludes --json and --sarif");
   if (arguments.sources.size() > 1) return failure(Code::unsupported, "--tree needs one SOURCE");
   std::error_code absent;
   const std::string& source = arguments.sources.front();
@@ -147,11 +148,11 @@ Exit verify_sources(VerifyArguments& arguments) {
   arguments.input.store_flags.store.recheck = Recheck::full;
   arguments.input.open_options.lists_tried = arguments.verbose;
   std::map<size_t, Error> unopened;
-  auto opened = open_each_source(
-      arguments.sources, arguments.input,
-      {.failed = [&](size_t source, const Error& error) { unopened.emplace(source, error); },
-       .blobs_from = [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); },
-       .output = list->get()});
+  auto opened =
+      open_each_source(arguments.sources, arguments.input,
+                       {.failed = [&](size_t source, const Error& error) { unopened.emplace(source, error); },
+                        .blobs_from = [](const BlobStorePtr& store) { return std::make_shared<UncachedBlobs>(store); },
+                        .output = list->get()});
   if (!opened) return report_error(opened.error());
   SourcePtr file;
   if (*list != nullptr && unopened.empty()) {

@@ -103,8 +103,10 @@ Result<Container> find_file(const std::string& url, const OpenOptions& options) 
 Result<Model> read_at(const std::string& url, const Container& container, const Format* forced) {
   Model model = TRY(read_remote_model(container, forced));
   const bool is_directory = http::printable_url(url).ends_with('/');
-  const bool has_config = container.name.starts_with("model.safetensors") || container.name.starts_with("pytorch_model");
-  if (is_directory && has_config && model.beside == nullptr) model.beside = std::make_shared<StatingFiles>(*container.folder);
+  const bool has_config =
+      container.name.starts_with("model.safetensors") || container.name.starts_with("pytorch_model");
+  if (is_directory && has_config && model.beside == nullptr)
+    model.beside = std::make_shared<StatingFiles>(*container.folder);
   return model;
 }
 

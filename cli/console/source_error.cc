@@ -29,7 +29,8 @@ Error error_of_source(const std::string& source, const Error& error) {
       absolute.size() > 1 && begins_with(message, absolute))
     return with_message(error, shown + std::string(message.substr(absolute.size())));
   const std::string_view first = message.substr(0, message.find(": "));
-  const bool is_shorter = !first.empty() && first.size() < message.size() && shown.starts_with(first) && first.size() > 3;
+  const bool is_shorter =
+      !first.empty() && first.size() < message.size() && shown.starts_with(first) && first.size() > 3;
   if (is_shorter && !is_path(source)) return with_message(error, shown + std::string(message.substr(first.size())));
   return error_at(shown, error);
 }

@@ -32,7 +32,7 @@ const char* name_of(MountCondition state);
 struct MountReport {
   Mount mount;
   MountCondition state;
-  std::string source;  ///< as reported by the server, else as in /proc/mounts
+  std::string source;                     ///< as reported by the server, else as in /proc/mounts
   std::vector<std::string> sources = {};  ///< if there are several that are short
   std::optional<pid_t> server = {};
   std::optional<timespec> since = {};

@@ -29,7 +29,8 @@ Result<std::vector<std::string>> sources_of(const Mount& mount, const std::strin
     return failure(Code::io, fmt::format("{}: the mount at {} is {}", source, mount.point, name_of(report.state)));
   if (report.sources.empty()) return std::vector<std::string>{mount.source};
   if (source_label(report.sources) == mount.source) return report.sources;
-  return failure(Code::unsupported, fmt::format("{}: the sources of the mount at {} are not known", source, mount.point));
+  return failure(Code::unsupported,
+                 fmt::format("{}: the sources of the mount at {} are not known", source, mount.point));
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ Result<std::optional<MountedSource>> mounted_source(const std::string& source) {
   const Mount* const mount = error ? nullptr : mount_of(mounts, path);
   if (mount == nullptr || !mount->is_weightfs() || !std::filesystem::is_directory(path, error)) return std::nullopt;
   if (mount->user.value_or(0) != 0 && mount->user != ::geteuid())
-    return failure(Code::unsupported, fmt::format("{}: another user has mounted it; name the source of the mount", source));
+    return failure(Code::unsupported,
+                   fmt::format("{}: another user has mounted it; name the source of the mount", source));
   MountedSource found{TRY(sources_of(*mount, source)), path.substr(mount->point.size())};
   if (found.inside.starts_with('/')) found.inside.erase(0, 1);
   return found;

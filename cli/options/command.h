@@ -75,7 +75,8 @@ struct Invocation {
 
 /// Parses the words after the program's name, and sets the arguments and options. Every command has `-h` and `--help`,
 /// the program has `-V`, `--version` and `version`; `help COMMAND` is `COMMAND --help`, and `help exit-status` prints
-/// the exit statuses. Without words the action is `usage`. Fails with unsupported and a message of one line that ends in a reference to the help.
+/// the exit statuses. Without words the action is `usage`. Fails with unsupported and a message of one line that ends
+/// in a reference to the help.
 Result<Invocation> parse(const Command& program, const std::vector<std::string>& words);
 
 /// The command of a group that `word` names, also by an alias; null if there is none.

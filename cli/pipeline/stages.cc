@@ -81,9 +81,8 @@ Result<Reading> Reading::open(Confined before, ModelFileOptions files, bool requ
   const std::string given = before.sources.front();
   reading.trees = std::make_unique<SourceTrees>(std::move(before.sources), reading.sources, reading.options,
                                                 reading.sandbox.proof, std::move(files));
-  reading.root = TRY(reading.trees->open().map_error([&](const Error& error) {
-    return reading.sources.size() == 1 ? error_of_source(given, error) : error;
-  }));
+  reading.root = TRY(reading.trees->open().map_error(
+      [&](const Error& error) { return reading.sources.size() == 1 ? error_of_source(given, error) : error; }));
   auto missing = what_is_missing(*reading.root, require_complete);
   if (!missing) {
     const Error& error = missing.error();

@@ -56,9 +56,8 @@ Result<std::optional<std::vector<Entry>>> list(const std::string& url, const Acc
 
 bool is_model(const std::vector<Entry>& entries) {
   const auto has = [&](std::string_view name, bool is_directory) {
-    return std::ranges::any_of(entries, [&](const Entry& entry) {
-      return entry.name == name && entry.is_directory == is_directory;
-    });
+    return std::ranges::any_of(
+        entries, [&](const Entry& entry) { return entry.name == name && entry.is_directory == is_directory; });
   };
   return has("tensors.json", false) && has("metadata.json", false) && has(kFiles, true);
 }

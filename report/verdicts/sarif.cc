@@ -36,7 +36,9 @@ std::string_view rule_of(const Problem& problem) {
 // A URI reference: names with a scheme are URIs already, but for characters that a URI does not have.
 std::string uri_of(std::string_view name) {
   const bool has_scheme = name.find("://") != name.npos;
-  std::string uri = has_scheme ? std::string(name.substr(0, name.find("://") + 3)) : name.starts_with('/') ? "file://" : "";
+  std::string uri = has_scheme              ? std::string(name.substr(0, name.find("://") + 3))
+                    : name.starts_with('/') ? "file://"
+                                            : "";
   name.remove_prefix(has_scheme ? uri.size() : 0);
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('/', begin), name.size());

@@ -29,16 +29,16 @@ struct Problem {
 };
 
 struct Verdict {
-  std::string name;    ///< of the source, with the path of the model in it
+  std::string name;  ///< of the source, with the path of the model in it
   State state;
-  std::string text;    ///< what was compared, or the worst that was found
+  std::string text;  ///< what was compared, or the worst that was found
   std::string format = {};
   uint64_t files = 0;  ///< that match their checksums; then ranges of files, tensors, layers, and files without one
   uint64_t ranges = 0;
   uint64_t tensors = 0;
   uint64_t layers = 0;
   uint64_t unchecked = 0;
-  bool is_directory = false;  ///< its files are below its name
+  bool is_directory = false;           ///< its files are below its name
   std::vector<Problem> problems = {};  ///< at most kMaxKept, as `warnings`
   std::vector<std::string> warnings = {};
   uint64_t more = 0;  ///< problems and warnings that are not kept

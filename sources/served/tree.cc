@@ -68,9 +68,9 @@ Listing listing_of(const std::string& url, const std::vector<served::Entry>& ent
   Listing listing{{}, time_now(), 0};
   for (const served::Entry& entry : entries)
     if (entry.is_directory)
-      listing.entries.push_back({entry.name, listing.modified, 0, [=, below = served::url_below(url, entry.name, true)] {
-                                   return open_served(below, options);
-                                 }});
+      listing.entries.push_back(
+          {entry.name, listing.modified, 0,
+           [=, below = served::url_below(url, entry.name, true)] { return open_served(below, options); }});
   return listing;
 }
 

@@ -79,8 +79,7 @@ TEST(ListenOnTcp, NumberThatIsNoPortIsRefused) {
   for (const char* const where : {"99999", "127.0.0.1:99999", "65536", "18446744073709551617"}) {
     const auto made = listen_on(where, "http");
     ASSERT_FALSE(made) << where;
-    EXPECT_EQ(made.error().message,
-              fmt::format("--listen {}: not a valid port; ports are 0 to 65535", where));
+    EXPECT_EQ(made.error().message, fmt::format("--listen {}: not a valid port; ports are 0 to 65535", where));
   }
   EXPECT_EQ(listen_on("80a", "http").error().message, "--listen 80a: not PORT, ADDRESS:PORT, unix:PATH or systemd");
 }
