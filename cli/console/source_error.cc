@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/text.h"
@@ -18,6 +19,14 @@ bool begins_with(std::string_view message, std::string_view source) {
   return rest.empty() || rest.front() == ' ' || rest.front() == '/' || rest.starts_with(": ") || rest.front() == ';';
 }
 
+// "hf://org/repo/path" for "hf://org/repo@main/path".
+std::string without_revision(std::string_view name) {
+  const size_t at = name.find('@');
+  if (at == name.npos) return std::string(name);
+  const std::string_view rest = name.substr(at);
+  return fmt::format("{}{}", name.substr(0, at), rest.substr(std::min(rest.find('/'), rest.size())));
+}
+
 }  // namespace
 
 Error error_of_source(const std::string& source, const Error& error) {
@@ -28,11 +37,12 @@ Error error_of_source(const std::string& source, const Error& error) {
   if (const std::string absolute = is_path(source) ? printable(absolute_path(source).value_or("")) : "";
       absolute.size() > 1 && begins_with(message, absolute))
     return with_message(error, shown + std::string(message.substr(absolute.size())));
+  if (is_path(source)) return error_at(shown, error);
   const std::string_view first = message.substr(0, message.find(": "));
-  const bool is_shorter =
-      !first.empty() && first.size() < message.size() && shown.starts_with(first) && first.size() > 3;
-  if (is_shorter && !is_path(source)) return with_message(error, shown + std::string(message.substr(first.size())));
-  return error_at(shown, error);
+  if (first.size() < message.size() && without_revision(first) == without_revision(shown) &&
+      !message.starts_with(shown))
+    return with_message(error, shown + std::string(message.substr(first.size())));
+  return message.find(shown) != message.npos ? error : error_at(shown, error);
 }
 
 }  // namespace weightfs

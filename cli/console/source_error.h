@@ -7,8 +7,9 @@
 
 namespace weightfs {
 
-/// The error with the source, without its secrets, at the begin of its message: instead of its absolute path, of its
-/// last component, or of a shorter form of its name; otherwise before the URL or the file that the message begins with.
+/// The error with the source, without its secrets, at the begin of its message: instead of its absolute path, its last
+/// component, or its name with another revision; else before the URL or the file that the message begins with. A
+/// message that has the name of a source on a server elsewhere stays as it is.
 Error error_of_source(const std::string& source, const Error& error);
 
 }  // namespace weightfs

@@ -17,7 +17,7 @@ class VerdictOutput {
   VerdictOutput(Form form, Detail detail, Sources sources) : form_(form), detail_(detail), sources_(sources) {}
 
   void add(Verdict verdict);
-  /// A source that cannot be opened. Of the only one, standard error has the line.
+  /// A source that cannot be opened. If it is the only one, standard error has the line.
   void add_unopened(const std::string& name, const Error& error);
   /// What may run code beside the models, in a file at this path.
   void add_beside(Problem problem);

@@ -107,7 +107,7 @@ class SourceAlone(TestCase):
         self.assertIn("FUSE", run("doctor", cwd=self.tmp).stdout)
         self.assertIn("an empty file", run("./doctor", cwd=self.tmp).stderr)
 
-    def test_path_without_a_model_says_what_is_wrong_with_it(self):
+    def test_path_without_a_model_is_refused_with_the_reason(self):
         self.sample("llama.safetensors")
         done = run("lama.safetensors", cwd=self.tmp)
         self.assertEqual((done.returncode, done.stderr),

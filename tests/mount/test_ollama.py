@@ -321,7 +321,7 @@ class Damage(StoreTestCase):
             self.store.put_manifest(f"{name}/latest", manifest)
         done = run("verify", self.store.root)
         self.assertEqual(done.returncode, 5, (done.stdout, done.stderr))
-        self.assertIn("library/good/latest: 3 files match", done.stdout)
+        self.assertIn("library/good/latest: WHOLE: 3 files match", done.stdout)
         for name in broken:
             self.assertIn(f"library/{name}/latest: ollama: ", done.stderr)
         done = run("info", self.store.root)

@@ -131,7 +131,8 @@ class Opening(TestCase):
     def test_without_a_browser_the_way_from_another_machine_is_printed(self):
         os.unlink(self.path("bin", "xdg-open"))
         for options, has_line in (((), True), (("--no-browser", ), False)):
-            environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}
+            displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+            environment = {name: value for name, value in os.environ.items() if name not in displays}
             process = subprocess.Popen([WEIGHTFS, "open", *options, self.sample()], stdin=subprocess.DEVNULL, env=environment,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             with contextlib.closing(process.stdout), contextlib.closing(process.stderr):
@@ -141,8 +142,8 @@ class Opening(TestCase):
                 self.assertEqual(process.wait(LIMIT_S), 0)
                 errors = process.stderr.read()
             port = urlsplit(url).port
-            line = f"weightfs: no browser was found here; on a machine with one, run ssh -L {port}:127.0.0.1:{port} HOST and open " \
-                   "the URL; Ctrl-C ends weightfs\n"
+            line = "weightfs: no browser was found here; on a machine with one, run " \
+                   f"ssh -L {port}:127.0.0.1:{port} HOST and open the URL; Ctrl-C ends weightfs\n"
             self.assertEqual(line in errors, has_line, errors)
 
 

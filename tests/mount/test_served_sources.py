@@ -55,7 +55,7 @@ class ServedTree(MountTestCase):
             self.assertEqual((done.returncode, done.stdout), (4, ""))
             self.assertEqual(done.stderr, f"weightfs: {url}{path}: is a directory of the model {url}; name the model\n")
 
-    def test_token_is_not_known_and_says_so(self):
+    def test_server_with_a_token_is_refused(self):
         self.write("token", b"secret\n")
         url = self.serve(self.sample(), options=("--token-file", self.path("token"))).url
         done = run("info", url)

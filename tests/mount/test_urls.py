@@ -219,7 +219,7 @@ class Directories(UrlTestCase):
     def requests_of_small_files(self):
         return [self.web.count(path=f"/repo/{name}") for name in self.NAMES]
 
-    def test_config_says_what_the_model_is_and_is_requested_when_it_is_opened(self):
+    def test_config_is_in_the_summary_and_requested_when_the_model_is_opened(self):
         self.publish_safetensors("repo/model.safetensors")
         self.web.publish("repo/config.json", b'{"model_type": "llama", "num_hidden_layers": 3}')
         self.web.publish("repo/README.md", b"---\nlicense: mit\n---\n")

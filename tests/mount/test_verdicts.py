@@ -37,7 +37,7 @@ class Lines(Verdicts):
             self.assertEqual(states, {self.whole: "WHOLE", self.other: "WHOLE", self.cut: "DAMAGED"})
             self.assertEqual(lines[-1], "3 models: 2 whole, 1 damaged")
 
-    def test_one_model_has_no_sum(self):
+    def test_single_model_is_not_summed_up(self):
         self.assertEqual(self.verify(self.whole, status=0).stdout,
                          f"{self.whole}: WHOLE: safetensors has no checksums; structure valid, 5 tensors\n")
 
@@ -49,7 +49,7 @@ class Lines(Verdicts):
         self.assertEqual(lines[2], f"{self.path('missing.bin')}: FAILED: No such file or directory")
         self.assertRegex(lines[3], "^3 models: 1 whole, ")
         self.assertIn(f"weightfs: {self.path('missing.bin')}: No such file or directory\n", done.stderr)
-        # Of the only one, standard error has the line.
+        # If it is the only one, standard error has the line.
         self.assertEqual(self.verify(self.path("missing.bin"), status=3).stdout, "")
 
     def test_worst_cause_is_the_status(self):

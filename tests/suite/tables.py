@@ -9,7 +9,7 @@ FUZZING = 4  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
 COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_export", "test_names", "test_numbers",
-            "test_one_model", "test_plot", "test_printable", "test_truth", "test_views")
+            "test_one_model", "test_plot", "test_printable", "test_truth", "test_verdicts", "test_views")
 # Files that the first ring leaves out, also their first test.
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
@@ -29,7 +29,7 @@ ALONE = ("test_api_attacks", "test_attacks", "test_changes", "test_http_attacks"
 # A start of a sanitized program takes five times as long.
 VERBS = "commands from their arguments to their output, in the sanitized process that runs them (tests/commands)"
 SANITIZED = {
-    "test_cases_": VERBS, "test_export": VERBS, "test_one_model": VERBS, "test_plot": VERBS,
+    "test_cases_": VERBS, "test_export": VERBS, "test_one_model": VERBS, "test_plot": VERBS, "test_verdicts": VERBS,
     "test_cli": "commands whose output is a pipe, a terminal, a full disk or closed",
     "test_compare": "diff on a terminal, with progress, until a signal",
     "test_fetch_and_cache": "fetch and cache beside a mount that downloads; downloads that are interrupted",
@@ -37,6 +37,7 @@ SANITIZED = {
     "test_http_conformance": "the HTTP server with connections of other programs",
     "test_living": "the threads that follow the disk while the kernel has the tree cached",
     "test_living_remote": "the thread that follows servers while the kernel has the tree cached",
+    "test_mounted_sources": "commands that open the source of a mount",
     "test_mounting": "the session from its start to its end, its workers, unmounting, and signals",
     "test_open": "the HTTP server that a browser is started for, and the code for one use",
     "test_outages": "mounts that wait for the network, and how they end",
@@ -76,7 +77,7 @@ NOT_SANITIZED = {
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS, "test_oci": DOWNLOADS,
     "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS, "test_s3": DOWNLOADS,
-    "test_secrets": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS,
+    "test_secrets": DOWNLOADS, "test_served_sources": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS,
     "test_urls": DOWNLOADS
 }
 BUDGET = "reads until a budget is used up, and shorter ones read the same code"
