@@ -32,7 +32,7 @@ constexpr std::chrono::seconds kCounterDelay{1};
 constexpr size_t kRightMargin = 3;  // for the ^C that a terminal shows: a line of two rows would not be erased
 constexpr std::string_view kErase = "\r\033[K";
 
-// Of any line of this process: a signal may end it while one is drawn.
+// Whether a line of this process is drawn: a signal may end the process at that moment.
 std::atomic<bool> is_on_terminal = false;
 
 // The signal then ends the process, as without this handler.

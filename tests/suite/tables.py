@@ -77,7 +77,8 @@ NOT_SANITIZED = {
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS, "test_oci": DOWNLOADS,
     "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS, "test_s3": DOWNLOADS,
-    "test_secrets": DOWNLOADS, "test_served_sources": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS,
+    "test_secrets": DOWNLOADS, "test_served_sources": DOWNLOADS,
+    "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS,
     "test_urls": DOWNLOADS
 }
 BUDGET = "reads until a budget is used up, and shorter ones read the same code"
