@@ -12,9 +12,8 @@
 #include "formats/flat_formats.h"
 #include "formats/safetensors/unlisted_shards.h"
 #include "formats/summary/facts/adapter.h"
-#include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/card.h"
-#include "formats/summary/facts/config.h"
+#include "formats/summary/facts/config_file.h"
 #include "formats/summary/facts/gguf_facts.h"
 #include "formats/summary/facts/graph.h"
 #include "formats/summary/facts/kind.h"
@@ -41,22 +40,6 @@ struct Work {
   StatedPacking stated;
   Summary out;
 };
-
-// The configuration: transformers', or what Meta and Mistral publish beside their own weights.
-void find_config(Work& work) {
-  if (work.gguf != nullptr) return;
-  auto& warnings = work.files.warnings();
-  const Map* object = work.files.object("config.json");
-  if (object != nullptr && directory::is_model_config(*object)) {
-    work.config = open_config(Fields(object, "config.json", warnings));
-  } else if (const Map* const params = work.files.object("params.json");
-             params != nullptr && params->find("dim") != nullptr) {
-    work.config = open_config(Fields(params, "params.json", warnings));
-  } else if (const Map* const chat = work.files.object("mlc-chat-config.json")) {
-    work.config = open_config(Fields(chat, "mlc-chat-config.json", warnings));
-  }
-  if (is_encoder_decoder_type(work.config.model_type)) work.config.is_encoder_decoder = true;
-}
 
 // The object that says how weights are packed: in config.json, or in a file of its own.
 void find_quantisation(Work& work) {
@@ -251,7 +234,7 @@ void describe_model(Work& work) {
   Summary& out = work.out;
   auto& warnings = work.files.warnings();
   if (work.gguf != nullptr) describe_gguf(Fields(work.gguf, "gguf", warnings), work.model.tensors, out);
-  find_config(work);
+  if (work.gguf == nullptr) work.config = read_config(work.files);
   find_quantisation(work);
   work.stated = stated_packing(work.config.outer, work.quantisation);
   out.adapter = find_adapter(work.model, work.files, work.gguf);
@@ -295,8 +278,10 @@ void describe_tensors(Work& work, Roles& roles) {
     out.quantisation = gguf_quantisation(Fields(work.gguf, "gguf", work.files.warnings()), work.model.tensors, file);
   }
   if (out.kind == "pipeline") describe_pipeline(work, roles.tensors);
-  if (work.config.outer && has_cache(out))
-    out.kv_cache = cache_by_config(work.config, out, key_rows_of(work.model.tensors, names));
+  if (work.config.outer && has_cache(out)) {
+    const auto cache = cache_by_config(work.config, out, key_rows_of(work.model.tensors, names));
+    if (cache) out.kv_cache = cache->total;
+  }
   if (!has_cache(out)) out.kv_cache = std::nullopt;
   describe_projector_file(work);
 }

@@ -1,26 +1,34 @@
 #include "formats/summary/facts/cache.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weightfs::summary {
 
-Number bytes_per_token(Number kv_heads, Number key_dim, Number value_dim) {
-  return product(2, product(kv_heads, sum(key_dim, value_dim)));
+std::optional<LayerCache> attention_of(Number heads, Number key, Number value) {
+  if (!product(2, product(heads, sum(key, value)))) return std::nullopt;
+  return LayerCache{*heads, *key, *value};
 }
 
-std::optional<KvCache> cache_of(const std::vector<LayerCache>& layers, Number context, Number state, bool has_state) {
+uint64_t bytes_per_token(const LayerCache& layer) {
+  return product(2, product(layer.heads, sum(layer.key, layer.value))).value_or(0);
+}
+
+std::optional<ModelCache> cache_of(std::vector<LayerCache> layers, Number context, Number state) {
   if (layers.empty()) return std::nullopt;
+  const bool has_state = std::ranges::any_of(layers, &LayerCache::has_state);
   Number per_token = 0;
   Number at_context = has_state ? state : Number(0);
   Number window;
   for (const LayerCache& layer : layers) {
     if (layer.window) window = std::max(window.value_or(0), *layer.window);
-    per_token = sum(per_token, layer.bytes);
+    const uint64_t bytes = bytes_per_token(layer);
+    per_token = sum(per_token, bytes);
     const Number tokens = layer.window && context ? Number(std::min(*layer.window, *context)) : context;
-    at_context = sum(at_context, product(layer.bytes, tokens));
+    at_context = sum(at_context, product(bytes, tokens));
   }
   if (!per_token) return std::nullopt;
-  return KvCache{*per_token, at_context, state, window};
+  return ModelCache{{*per_token, at_context, state, window}, std::move(layers)};
 }
 
 }  // namespace weightfs::summary

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "formats/summary/facts/cache.h"
 #include "formats/summary/fields.h"
 #include "formats/summary/summary.h"
 
@@ -30,6 +31,6 @@ using KeyRows = std::map<uint64_t, uint64_t>;
 
 /// The keys and values per token; nothing for a model without a cache, if the file does not state enough, if it states
 /// attention of a kind that is not known, and if `rows` contradict it.
-std::optional<KvCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows);
+std::optional<ModelCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows);
 
 }  // namespace weightfs::summary

@@ -1,6 +1,7 @@
 // What the layers of a model keep for a token, by its config.json.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/config.h"
@@ -11,6 +12,9 @@ namespace {
 
 // Families with more attention in a layer than one.
 constexpr auto kSeveralInALayer = std::to_array<std::string_view>({"longcat_flash", "longcat_flash_ngram"});
+
+bool has_attention(Layer type) { return type == Layer::full || type == Layer::sliding || type == Layer::both; }
+bool has_state(Layer type) { return type == Layer::recurrent || type == Layer::both; }
 
 // The heads of keys and values in a layer, and their sizes.
 struct Heads {
@@ -48,12 +52,11 @@ class HeadsByLayer {
   Heads full_, sliding_;
 };
 
-// A compressed cache, which is the same in all layers; nothing if keys and values are kept.
-Number compressed_bytes(const Fields& text) {
+// The elements of a compressed cache, which is the same in all layers; nothing if keys and values are kept.
+Number compressed_width(const Fields& text) {
   if (!has_compressed_cache(text)) return std::nullopt;
-  Number width = sum(text.number({"kv_lora_rank"}), text.number({"qk_rope_head_dim"}).value_or(0));
-  width = sum(width, text.number({"index_head_dim"}).value_or(0));
-  return product(2, width);
+  const Number width = sum(text.number({"kv_lora_rank"}), text.number({"qk_rope_head_dim"}).value_or(0));
+  return sum(width, text.number({"index_head_dim"}).value_or(0));
 }
 
 // The state of gated delta rules: Qwen3-Next, and Kimi, whose keys have as many heads as its values.
@@ -115,14 +118,16 @@ class SharedLayers {
 };
 
 void leave_out_unknown_windows(const Config& config, const Summary& known, const std::vector<Layer>& types,
-                               std::optional<KvCache>& cache) {
+                               std::optional<ModelCache>& cache) {
   const bool has_window = known.sliding_window && known.sliding_window < known.context_length;
-  if (cache && has_window && has_unknown_windows(config, types)) cache->bytes_at_context = std::nullopt;
+  if (!cache || !has_window || !has_unknown_windows(config, types)) return;
+  cache->total.bytes_at_context = std::nullopt;
+  cache->layers.clear();
 }
 
 }  // namespace
 
-std::optional<KvCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows) {
+std::optional<ModelCache> cache_by_config(const Config& config, const Summary& known, const KeyRows& rows) {
   const uint64_t layers = known.layers.value_or(0);
   if (layers == 0 || layers > kMaxLayers) return std::nullopt;
   if (std::ranges::find(kSeveralInALayer, config.model_type) != kSeveralInALayer.end()) return std::nullopt;
@@ -130,22 +135,26 @@ std::optional<KvCache> cache_by_config(const Config& config, const Summary& know
   const auto types = layers_by_config(config, known, layers);
   if (!types) return std::nullopt;
   const HeadsByLayer all_heads(text, known, layers);
-  const Number compressed = compressed_bytes(text);
+  const Number compressed = compressed_width(text);
   const SharedLayers shared(text, layers);
   const Number window = known.sliding_window ? known.sliding_window : text.number({"attention_chunk_size"});
   std::vector<LayerCache> caches;
   uint64_t recurrent = 0;
   for (uint64_t i = 0; i < layers; ++i) {
     const Layer type = (*types)[i];
-    recurrent += type == Layer::recurrent || type == Layer::both ? 1u : 0u;
-    const bool attends = type == Layer::full || type == Layer::sliding || type == Layer::both;
-    const Heads heads = all_heads.of(i, type);
+    const bool attends = has_attention(type);
+    Heads heads = all_heads.of(i, type);
     if (attends && !compressed && !fits(heads, rows, i)) return std::nullopt;
     if (type == Layer::sliding && !window) return std::nullopt;
-    const Number bytes = compressed ? compressed : bytes_per_token(heads.count, heads.key, heads.value);
-    caches.push_back({attends && shared.has_own(i) ? bytes : Number(0), type == Layer::sliding ? window : Number()});
+    if (compressed) heads = {1, compressed, 0};
+    auto layer = attends && shared.has_own(i) ? attention_of(heads.count, heads.key, heads.value) : LayerCache();
+    if (!layer) return std::nullopt;
+    if (type == Layer::sliding) layer->window = window;
+    layer->has_state = has_state(type);
+    recurrent += layer->has_state ? 1u : 0u;
+    caches.push_back(*layer);
   }
-  auto cache = cache_of(caches, known.context_length, state_of(text, known, recurrent), recurrent > 0);
+  auto cache = cache_of(std::move(caches), known.context_length, state_of(text, known, recurrent));
   leave_out_unknown_windows(config, known, *types, cache);
   return cache;
 }

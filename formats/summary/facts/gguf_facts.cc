@@ -9,9 +9,8 @@
 
 #include "base/text.h"
 #include "formats/gguf/types.h"
-#include "formats/summary/facts/cache.h"
 #include "formats/summary/facts/card.h"
-#include "formats/summary/tensors/tensor_name.h"
+#include "formats/summary/facts/gguf_cache.h"
 
 namespace weightfs::summary {
 namespace {
@@ -25,14 +24,6 @@ struct Named {
 
 constexpr std::array kTokenizers = {Named{"llama", "SentencePiece"}, Named{"gpt2", "BPE"},  Named{"bert", "WordPiece"},
                                     Named{"t5", "Unigram"},          Named{"rwkv", "RWKV"}, Named{"plamo2", "PLaMo 2"}};
-
-struct WindowsOf {
-  std::string_view architecture;
-  uint64_t period;  ///< every so many layers, the last one has no window; 0: all have it
-};
-constexpr std::array kWindowsOf = {WindowsOf{"gemma2", 2},  WindowsOf{"gemma3", 6},  WindowsOf{"gemma3n", 5},
-                                   WindowsOf{"cohere2", 4}, WindowsOf{"gpt-oss", 2}, WindowsOf{"llama4", 4},
-                                   WindowsOf{"mistral", 0}, WindowsOf{"phi3", 0}};
 
 Number largest(const std::vector<uint64_t>& numbers) {
   if (numbers.empty()) return std::nullopt;
@@ -111,109 +102,6 @@ void describe_rope(const Fields& own, Summary& out) {
   out.rope.base = own.real({"rope.freq_base"});
 }
 
-// Which layers have a window: il mod n < n - 1, or a list of bools.
-std::vector<bool> sliding_layers(const Fields& own, std::string_view architecture, uint64_t layers) {
-  std::vector<bool> out(layers);
-  if (own.list("attention.sliding_window_pattern") != nullptr) {
-    const auto stated = own.per_layer("attention.sliding_window_pattern", layers);
-    for (uint64_t i = 0; i < stated.size(); ++i) out[i] = stated[i] != 0;
-    return out;
-  }
-  Number period = own.number({"attention.sliding_window_pattern"});
-  const auto family = std::ranges::find(kWindowsOf, architecture, &WindowsOf::architecture);
-  if (!period && family != kWindowsOf.end()) period = family->period;
-  for (uint64_t i = 0; i < layers && period; ++i) out[i] = *period == 0 || i % *period < *period - 1;
-  return out;
-}
-
-// What the layers with a window see. llama.cpp gives the chunks of Llama 4 a fixed size, unless the file states a
-// window of 0.
-Number window_of(const Fields& own, const Summary& known) {
-  constexpr uint64_t kChunk = 8192;
-  if (known.architecture != "llama4") return known.sliding_window;
-  if (const Number stated = own.positive({"attention.chunk_size"})) return stated;
-  return own.number({"attention.sliding_window"}) == Number(0) ? std::nullopt : Number(kChunk);
-}
-
-// Recurrent state in float32 (llama.cpp's llama_hparams::n_embd_r and n_embd_s).
-Number state_of(const Fields& own, uint64_t layers) {
-  const Number inner = own.number({"ssm.inner_size"});
-  const Number state = own.number({"ssm.state_size"});
-  const Number kernel = own.number({"ssm.conv_kernel"});
-  if (!inner || !state || kernel.value_or(0) == 0 || layers == 0) return std::nullopt;
-  const Number groups = own.number({"ssm.group_count"});
-  const Number convolved = groups ? sum(inner, product(2, product(groups, state))) : inner;
-  return product(4, product(layers, sum(product(inner, state), product(convolved, kernel.value_or(1) - 1))));
-}
-
-// Layers that have no attention although head_count_kv is one number for all.
-std::vector<bool> attention_layers(const Fields& own, const TensorList& tensors, uint64_t layers) {
-  std::vector<bool> out(layers, true);
-  if (const Number interval = own.number({"full_attention_interval"}); interval.value_or(0) > 0) {
-    for (uint64_t i = 0; i < layers; ++i) out[i] = i % *interval == *interval - 1;
-    return out;
-  }
-  if (const auto recurrent = own.per_layer("attention.recurrent_layers", layers); !recurrent.empty()) {
-    for (uint64_t i = 0; i < layers; ++i) out[i] = recurrent[i] == 0;
-    return out;
-  }
-  if (!own.has("ssm.inner_size")) return out;
-  out.assign(layers, false);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string_view name = tensors.name(i);
-    if (!name.starts_with("blk.") || !(has_component(name, "attn_k") || has_component(name, "attn_kv_a_mqa"))) continue;
-    const auto layer = parse_number<uint64_t>(name.substr(4, name.find('.', 4) - 4));
-    if (layer && *layer < layers) out[*layer] = true;
-  }
-  return out;
-}
-
-// The keys that give the size of a layer's cache.
-class CacheKeys {
- public:
-  CacheKeys(const Fields& own, Number head_dim)
-      : key_(own.has("attention.key_length") ? own.number({"attention.key_length"}) : head_dim),
-        value_(own.has("attention.value_length") ? own.number({"attention.value_length"}) : head_dim),
-        sliding_key_(own.number({"attention.key_length_swa"})),
-        sliding_value_(own.number({"attention.value_length_swa"})) {
-    const Number rank = sum(own.number({"attention.kv_lora_rank"}), own.number({"rope.dimension_count"}).value_or(0));
-    if (own.has("attention.key_length_mla") && own.has("attention.value_length_mla")) rank_ = rank;
-  }
-
-  /// The bytes that a token takes in a layer with so many heads, and with a sliding window or without one.
-  Number bytes(uint64_t heads, bool has_window) const {
-    if (rank_) return product(2, rank_);
-    return bytes_per_token(heads, has_window && sliding_key_ ? sliding_key_ : key_,
-                           has_window && sliding_value_ ? sliding_value_ : value_);
-  }
-
- private:
-  Number key_, value_, sliding_key_, sliding_value_;
-  Number rank_;  // of a compressed cache
-};
-
-std::optional<KvCache> cache_of_keys(const Fields& own, const TensorList& tensors, const Summary& known) {
-  const uint64_t layers = known.layers.value_or(0);
-  if (layers == 0 || layers > kMaxLayers) return std::nullopt;
-  const auto stated_heads = own.per_layer("attention.head_count_kv", layers);
-  const auto heads = stated_heads.empty() ? own.per_layer("attention.head_count", layers) : stated_heads;
-  if (heads.empty()) return std::nullopt;
-  const CacheKeys keys(own, known.head_dim);
-  const Number window = window_of(own, known);
-  const auto slides = sliding_layers(own, known.architecture, layers);
-  const auto attends = attention_layers(own, tensors, layers);
-  const uint64_t shared = own.number({"attention.shared_kv_layers"}).value_or(0);
-  std::vector<LayerCache> caches;
-  uint64_t recurrent = 0;
-  for (uint64_t i = 0; i < layers; ++i) {
-    const bool has_window = window && slides[i];
-    const bool has_own = attends[i] && heads[i] > 0 && i + shared < layers;
-    recurrent += !attends[i] || heads[i] == 0 ? 1u : 0u;
-    caches.push_back({has_own ? keys.bytes(heads[i], has_window) : Number(0), has_window ? window : Number()});
-  }
-  return cache_of(caches, known.context_length, state_of(own, recurrent), recurrent > 0);
-}
-
 void describe_attention(const Fields& own, const TensorList& tensors, Summary& out) {
   const uint64_t layers = out.layers.value_or(0);
   out.heads = largest(own.per_layer("attention.head_count", layers));
@@ -231,11 +119,8 @@ void describe_attention(const Fields& own, const TensorList& tensors, Summary& o
   else if (own.has("ssm.inner_size") || own.has("wkv.head_size"))
     out.attention = "none";
   if (out.attention == "none") out.heads = out.kv_heads = out.head_dim = std::nullopt;
-  const bool has_cache = own.flag("attention.causal").value_or(true) && !own.has("pooling_type");
-  if (has_cache && out.attention == "none")
-    out.kv_cache = cache_of(std::vector<LayerCache>(1, LayerCache{0, {}}), std::nullopt, state_of(own, layers), true);
-  else if (has_cache)
-    out.kv_cache = cache_of_keys(own, tensors, out);
+  if (!own.flag("attention.causal").value_or(true) || own.has("pooling_type")) return;
+  if (const auto cache = cache_by_keys(own, tensors, out)) out.kv_cache = cache->total;
 }
 
 void describe_projector(const Fields& keys, Summary& out) {
