@@ -14,6 +14,7 @@
 #include "cli/console/report_error.h"
 #include "cli/findings/duplicates.h"
 #include "cli/open_source.h"
+#include "cli/options/memory_options.h"
 #include "cli/verbs.h"
 #include "formats/summary/summary.h"
 #include "fs/tree/listing.h"
@@ -38,6 +39,7 @@ struct InfoArguments {
   bool json = false;
   bool metadata = false;
   bool tensors = false;
+  std::optional<info::MemoryQuestion> memory;
 };
 
 // Prints what sources are, one after the other.
@@ -57,7 +59,7 @@ class Info {
     if (arguments_.json && arguments_.tensors && arguments_.sources.size() == 1)
       print_with_locations(forest, **known, name);
     else if (arguments_.json)
-      values_.emplace_back(metadata_of(**known, name));
+      values_.emplace_back(described(**known, name));
     else
       print_model(*known, name);
     outcome_.check(**known, name);
@@ -78,9 +80,18 @@ class Info {
   }
 
  private:
+  // The object of metadata.json, with the memory if that is asked for.
+  Map described(const Model& model, const std::string& name) const {
+    Map out = metadata_of(model, name);
+    if (!arguments_.memory) return out;
+    const auto summarised = summary::summarise(model);
+    out.append("memory", info::memory_map({model, summarised.summary, summarised.tensors, name}, *arguments_.memory));
+    return out;
+  }
+
   // The object of metadata.json with the members that say where the tensors are.
   void print_with_locations(Forest& forest, const Model& model, const std::string& name) {
-    std::string text = to_json(metadata_of(model, name));  // printed when the first tensor is found
+    std::string text = to_json(described(model, name));  // printed when the first tensor is found
     text.replace(text.rfind('\n', text.rfind('}')), text.npos, ",\n  ");
     const auto print = [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); };
     const auto written = write_locations(forest, "", model, [&](std::string_view piece) {
@@ -92,6 +103,8 @@ class Info {
   }
 
   void print_directory(Forest& forest, const std::string& name) {
+    if (arguments_.memory)
+      return fail(name, Error(Code::unsupported, name + ": a directory of models; the memory is that of one of them"));
     auto found = info::find_models(forest);
     if (!found) return fail(name, found.error());
     for (const info::DirectoryItem& item : *found)
@@ -134,6 +147,10 @@ class Info {
     begin_screen(name);
     std::fputs(info::render_screen(subject, style_, arguments_.blocks).c_str(), stdout);
     const auto write = [this](const std::string& line) { std::fputs(info::emit({line}, style_).c_str(), stdout); };
+    if (arguments_.memory) {
+      write("");
+      for (const std::string& line : info::memory_lines(subject, *arguments_.memory, style_)) write(line);
+    }
     if (arguments_.tensors) {
       const auto names = ::isatty(STDOUT_FILENO) == 1 ? info::Names::shortened : info::Names::complete;
       write("");
@@ -198,21 +215,20 @@ Option blocks_option(std::optional<size_t>& blocks) {
 Command info_command() {
   const auto given = std::make_shared<InfoArguments>();
   Argument sources = arguments("SOURCE", source_argument(given->input).help, given->sources, Argument::Count::some);
-  return {
-      "info",
-      "show what a model is: size, quantisation, memory, blocks",
-      {std::move(sources)},
-      source_options(
-          given->input,
-          {flag("tensors", "also list every tensor; with --json and one model, also where its bytes are",
-                given->tensors),
-           flag("metadata", "also list all metadata", given->metadata), blocks_option(given->blocks),
-           flag("duplicates", "list duplicate tensors and the bytes they waste, also across several models",
-                given->duplicates),
-           flag("json", "print the content of metadata.json, or a JSON array of several models or of the duplicates",
-                given->json)}),
-      {},
-      [given] { return info_of(*given); }};
+  Options own = {
+      flag("tensors", "also list every tensor; with --json and one model, also where its bytes are", given->tensors),
+      flag("metadata", "also list all metadata", given->metadata), blocks_option(given->blocks),
+      flag("duplicates", "list duplicate tensors and the bytes they waste, also across several models",
+           given->duplicates),
+      flag("json", "print the content of metadata.json, or a JSON array of several models or of the duplicates",
+           given->json)};
+  for (Option& option : memory_options(given->memory)) own.push_back(std::move(option));
+  return {"info",
+          "show what a model is: size, quantisation, memory, blocks",
+          {std::move(sources)},
+          source_options(given->input, std::move(own)),
+          {},
+          [given] { return info_of(*given); }};
 }
 
 }  // namespace weightfs

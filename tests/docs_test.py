@@ -25,6 +25,7 @@ FOREIGN = {
                            "--image", "--make-shared", "--rm", "--security-opt"},
     "docs/python.md": {"--wheel"},
     "docs/serve.md": {"--http-url"},
+    "docs/summary.md": {"--n-cpu-moe"},
     "docs/systemd.md": {"--now", "--user"},
     "docs/testing.md": {"--archive", "--count", "--list", "--minimise", "--minutes", "--mount", "--only", "--package", "--release",
                         "--root", "--sanitized", "--sources", "--test", "--test-all", "--test-as-user"},
