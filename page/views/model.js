@@ -3,6 +3,7 @@
 import { html } from "../lib.js";
 import { clean, cleanLines, formatBytes, formatCount, formatParameters, formatPercent, shorten } from "../format.js";
 import { Bars, hasBars } from "../parts/bars.js";
+import { Memory } from "../parts/memory.js";
 import { Experts, Overview } from "../parts/overview.js";
 import { link } from "../state.js";
 
@@ -133,6 +134,7 @@ export default function ModelView({ model }) {
       <${Facts} model=${model} />
       <${Blocks} blocks=${model.blocks} />
     </div>
+    ${model.tensors > 0 && html`<${Memory} key=${model.path} model=${model} />`}
     ${hasBars(model.bars) && html`<${Bars} bars=${model.bars} />`}
     ${model.tensors > 0 && html`<${Overview} model=${model} />`}
     ${model.has_experts && html`<${Experts} model=${model} />`}

@@ -40,6 +40,7 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
       Endpoint{"deviation", Kind::stream, deviation},         Endpoint{"index", Kind::description, list_locations},
       Endpoint{"groups", Kind::summary, list_groups},         Endpoint{"line", Kind::computation, line},
       Endpoint{"entry", Kind::row, describe_entry},           Endpoint{"files", Kind::listing, list_files},
+      Endpoint{"memory", Kind::description, describe_memory},
   };
   const auto& path = target.segments;
   const bool is_api = path.size() == 4 && path[0] == ".weightfs" && path[1] == "api" && path[2] == "v1";

@@ -48,6 +48,7 @@ Accepted<Content> list_models(const Call& call);
 Accepted<Content> describe_entry(const Call& call);
 Accepted<Content> list_files(const Call& call);
 Accepted<Content> describe_model(const Call& call);
+Accepted<Content> describe_memory(const Call& call);
 Accepted<Content> list_tensors(const Call& call);
 Accepted<Content> list_locations(const Call& call);
 Accepted<Content> list_names(const Call& call);
