@@ -14,7 +14,7 @@ COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_ex
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
 NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8,192 pixels", "page_test": "needs Node",
-             "test_hub_llama": "installs llama.cpp",
+             "test_hub_llama": "installs llama.cpp", "test_llama_memory": "installs llama.cpp",
              "package_test": NEEDS_PACKAGE, "image_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
              "test_real_servers": "starts registries and object stores", "test_memory": "takes a minute",
              "test_systemd": "starts systemd in a container"}
@@ -73,7 +73,8 @@ NOT_SANITIZED = {
     "test_plot_sizes": PRINTED, "test_printable": PRINTED,
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,
     "test_page_hostile": CLIENTS, "test_page_far": CLIENTS, "test_page_head": CLIENTS, "test_page_model": CLIENTS,
-    "test_page_tensors": CLIENTS, "test_page_directory": CLIENTS, "test_page_files": CLIENTS,
+    "test_page_tensors": CLIENTS, "test_page_directory": CLIENTS, "test_page_files": CLIENTS, "test_page_memory": CLIENTS,
+    "test_llama_memory": IN_UNIT_TESTS,
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS, "test_oci": DOWNLOADS,
     "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS, "test_s3": DOWNLOADS,

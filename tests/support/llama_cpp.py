@@ -62,6 +62,23 @@ const work = {
     return result;
   },
 };
+// The sizes of buffers that it logs, in MiB, by their names. Those of weights overlap: they are mapped, and repacked.
+work.memory = async ({ path, context }) => {
+  const sizes = {};
+  llama.logger = (_, text) => {
+    for (const [, name, size] of text.matchAll(/CPU +(KV|RS|output|compute) buffer size = +([\\d.]+) MiB/g)) {
+      sizes[name] = (sizes[name] ?? 0) + Number(size);
+    }
+  };
+  llama.logLevel = LlamaLogLevel.debug;
+  const model = await llama.loadModel({ modelPath: path, gpuLayers: 0, ignoreMemorySafetyChecks: true });
+  const created = await model.createContext({ threads: 1, flashAttention: true, ignoreMemorySafetyChecks: true, ...context });
+  await new Promise((resolve) => setTimeout(resolve, 500)); // the lines arrive later
+  await created.dispose();
+  await model.dispose();
+  llama.logLevel = LlamaLogLevel.error;
+  return { sizes };
+};
 for (const job of JSON.parse(readFileSync(process.argv[2]))) {
   const result = await Promise.resolve(job).then(work[job.work]).catch((error) => ({ error: String(error) }));
   console.log(JSON.stringify(result));
@@ -95,6 +112,11 @@ def ids(folder, texts):
 def download(url, directory):
     """A job that downloads a file in several ranges, as node-llama-cpp does."""
     return {"work": "download", "url": url, "directory": directory}
+
+
+def memory(path, **context):
+    """A job that loads a GGUF with this context, and returns the sizes of the buffers that llama.cpp logs, in MiB."""
+    return {"work": "memory", "path": path, "context": context}
 
 
 def run(test, jobs):
