@@ -7,6 +7,7 @@ from browsing import needs_chromium
 from mounting import TestCase, run
 from page_testing import PageTestCase
 import hollow_ggufs
+import test_page_access
 import tiny_repositories
 
 GIB = 2**30
@@ -81,12 +82,17 @@ class Command(TestCase):
         self.assertEqual(memory["language_model"], False)
         self.assertIn("the rest is not known: it is not a language model", run("info", other, "--gpu", "24G").stdout)
 
-    def test_repository_has_the_answer_of_its_gguf(self):
-        name = "Qwen2.5-Tiny-Instruct"
-        tiny_repositories.write(self.path("repositories"), name)
-        memory = self.memory("--gpu", "24G", source=self.path("repositories", name))
-        self.assertEqual(memory["fit"]["fits"], True)
-        self.assertEqual(memory["gpu_layers"], memory["layers"])
+    def test_repository_keeps_what_its_gguf_keeps(self):
+        for name in ("Qwen2.5-Tiny-Instruct", "gemma-3-150k-it", "gpt-oss-tiny", "DeepSeek-V2-Tiny-Lite", "qwen3.5-text-sft"):
+            tiny_repositories.write(self.path("repositories"), name)
+            repository, gguf = self.path("repositories", name), self.path(f"{name}.gguf")
+            self.assertEqual(run("cat", repository, "views/model.gguf", "-o", gguf).returncode, 0)
+            of_keys, of_config = (self.memory("--gpu", "1G", "--ctx", "600", source=source) for source in (gguf, repository))
+            with self.subTest(name):
+                self.assertGreater(of_keys["gpu"]["kv_cache"], 0)
+                self.assertEqual(of_keys["gpu"]["kv_cache"], of_config["gpu"]["kv_cache"])
+                self.assertEqual(of_keys["layers"], of_config["layers"])
+                self.assertEqual(of_config["fit"]["fits"], True)
 
     def test_directory_of_models_is_refused(self):
         os.mkdir(self.path("models"))
@@ -133,6 +139,17 @@ class Panel(PageTestCase):
         self.page.wait_for("document.querySelector('.memory [role=status]').innerText.startsWith('Fits in 8.00 GiB with ')")
         self.assertRegex(self.text(".memory [role=status]"), r"with \d+ of 33 layers, .* left.*; the host needs")
         self.assertIn("GPU", self.text(".memory table"))
+
+    def test_panel_has_no_violation(self):
+        with open(os.path.join(test_page_access.VENDOR, "axe.min.js")) as file:
+            axe = file.read()
+        for dark, width in ((False, 1440), (True, 390)):
+            with self.subTest(dark=dark, width=width):
+                self.page.resize(width, 900, dark)
+                self.show()
+                self.page.wait_for("document.querySelector('.memory table')")
+                self.page.evaluate(f"{axe};0")
+                self.assertEqual(self.page.call(test_page_access.RUN), [], self.page.state())
 
     def test_panel_fits_a_narrow_window(self):
         self.page.resize(390, 800)
