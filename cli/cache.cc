@@ -79,26 +79,26 @@ Value as_value(const store::Item& item) {
   return out;
 }
 
-// One name on a terminal, and how many more there are.
-Cell names_cell(const store::Item& item) {
+enum class Detail { short_form, all };
+
+// The first name, and how many more there are: a blob of many models has kilobytes of them.
+Cell names_cell(const store::Item& item, Detail detail) {
   const std::vector<std::string> names = names_of(item);
   if (names.empty()) return {"-", ""};
-  const std::string more = names.size() > 1 ? fmt::format(" (+{})", names.size() - 1) : "";
-  return {names.front() + more, enumerated(names)};
+  if (detail == Detail::all) return enumerated(names);
+  return names.front() + (names.size() > 1 ? fmt::format(" (+{})", names.size() - 1) : "");
 }
 
-enum class Digits { few, all };
-
-std::vector<Cell> as_row(const store::Item& item, Digits digits) {
+std::vector<Cell> as_row(const store::Item& item, Detail detail) {
   const std::string digest = item.digest.hex();
   const Cell used =
       item.kind == ItemKind::absent ? Cell("-") : Cell(local_time(item.last_used), utc_time(item.last_used));
-  return {{digits == Digits::all ? digest : digest.substr(0, kShortDigest), digest},
+  return {{detail == Detail::all ? digest : digest.substr(0, kShortDigest), digest},
           bytes_cell(item.size),
           used,
           {item.pinned ? "yes" : "-", item.pinned ? "yes" : "no"},
           state_of(item),
-          names_cell(item)};
+          names_cell(item, detail)};
 }
 
 // The digests of the items that were named by digests, their prefixes, models or URLs.
@@ -146,7 +146,7 @@ Result<Exit> list_cache(const CacheMaintenance& cache, const CacheArguments& arg
     return Exit::ok;
   }
   Table table({{"digest"}, {"size", Align::right}, {"last used"}, {"pinned"}, {"state"}, {"used by"}});
-  for (const store::Item& item : items) table.add(as_row(item, arguments.long_form ? Digits::all : Digits::few));
+  for (const store::Item& item : items) table.add(as_row(item, arguments.long_form ? Detail::all : Detail::short_form));
   if (table.empty() && TableStyle::for_stdout().form == TableStyle::aligned)
     std::printf(contents.items.empty() ? "the cache is empty\n"
                                        : "only records of weightfs are cached; --all lists them\n");
@@ -176,7 +176,7 @@ Result<Exit> sum_up(const CacheMaintenance& cache, const CacheArguments& argumen
     std::fputs(to_json(as_value(usage)).c_str(), stdout);
     return Exit::ok;
   }
-  Table table({{""}, {"count", Align::right}, {"size", Align::right}});
+  Table table({{"content"}, {"count", Align::right}, {"size", Align::right}});
   const auto add = [&](const Cell& what, const std::string& count, uint64_t bytes) {
     table.add({what, count, arguments.bytes ? Cell(std::to_string(bytes)) : bytes_cell(bytes)});
   };
@@ -317,7 +317,7 @@ std::vector<Command> cache_commands() {
   ls.arguments = {names_argument(*given, Argument::Count::any)};
   ls.groups = {{"Options",
                 {flag("all", "also list records of weightfs, such as listings of servers", given->all),
-                 flag('l', "", "print complete digests", given->long_form),
+                 flag('l', "long", "print complete digests, and all models and URLs that use a blob", given->long_form),
                  flag("json", "print a JSON array; sizes in bytes", given->json)}}};
 
   Command du = command("du", "print the disk usage of the cache", given, sum_up);

@@ -51,7 +51,7 @@ Result<std::vector<DirectoryItem>> find_below(Forest& forest, Ino directory, con
 
 std::vector<Cell> cells_of(const DirectoryItem& found) {
   if (!found.model) {
-    std::vector<Cell> row(8, "");
+    std::vector<Cell> row(9, "");
     row[0] = found.name;
     if (found.error)
       row[4] = problem_of(found);
@@ -70,7 +70,8 @@ std::vector<Cell> cells_of(const DirectoryItem& found) {
           lack.empty() ? summary.kind : lack,
           number(summary.parameters),
           summary.quantisation ? summary.quantisation->name : "",
-          bits(summary.bits_per_weight)};
+          bits(summary.bits_per_weight),
+          code_text(*found.model)};
 }
 
 }  // namespace
@@ -95,15 +96,16 @@ List to_list(const std::vector<DirectoryItem>& items) {
 }
 
 void print_rows(const std::vector<DirectoryItem>& items) {
-  std::vector<std::string> code;
-  for (const DirectoryItem& found : items) code.push_back(found.model ? code_text(*found.model) : "");
-  const bool has_code = std::ranges::any_of(code, [](const std::string& text) { return !text.empty(); });
-  Table table(std::vector<Table::Column>(has_code ? 9 : 8));
-  for (size_t i = 0; i < items.size(); ++i) {
-    std::vector<Cell> row = cells_of(items[i]);
-    if (has_code) row.emplace_back(code[i]);
-    table.add(std::move(row));
-  }
+  Table table({{"name"},
+               {"format"},
+               {"tensors"},
+               {"bytes"},
+               {"kind"},
+               {"parameters"},
+               {"quantisation"},
+               {"bits_per_weight"},
+               {"code"}});
+  for (const DirectoryItem& found : items) table.add(cells_of(found));
   table.print({TableStyle::tabs, TableStyle::uncolored, 0, {}});
 }
 

@@ -33,9 +33,9 @@ List to_list(const std::vector<DirectoryItem>& items);
 /// What a model lacks, in a few words: "DAMAGED: ends 9.8 KiB early". Empty for a complete one.
 std::string lack_of(const Model& model);
 
-/// A line for each entry, with tabs: name, format, tensors, bytes, kind, parameters, quantisation, bits per weight; a
-/// column for what runs code only if there are some. What a model lacks, or the error of one that cannot be
-/// opened, is in the place of its kind; then its format is empty.
+/// A header and a line for each entry, with tabs: name, format, tensors, bytes, kind, parameters, quantisation, bits
+/// per weight, what runs code. What a model lacks, or the error of one that cannot be opened, is in the place of its
+/// kind; then its format is empty.
 void print_rows(const std::vector<DirectoryItem>& items);
 
 /// The table for people: a head, and a line for each model and each error; by size.

@@ -86,18 +86,22 @@ TableStyle TableStyle::for_stdout() {
 TableStyle TableStyle::embedded() { return {aligned, uncolored, 2, columns_of(STDOUT_FILENO)}; }
 
 void Table::print(const TableStyle& style) const {
-  if (style.form == TableStyle::aligned) return print_aligned(style);
+  if (style.form == TableStyle::aligned)
+    print_aligned(style);
+  else
+    print_tabs();
+}
+
+void Table::print_tabs() const {
+  std::string line;
+  for (const Column& column : columns_) line += fmt::format("{}{}", line.empty() ? "" : "\t", column.header);
+  std::ranges::replace(line, ' ', '_');
+  std::printf("%s\n", line.c_str());
   for (const auto& row : rows_) {
-    std::string line;
+    line.clear();
     for (const Cell& cell : row) line += fmt::format("{}{}", &cell == row.data() ? "" : "\t", tab_escaped(cell.raw));
     std::printf("%s\n", line.c_str());
   }
-}
-
-void Table::print_header() const {
-  std::string line;
-  for (const Column& column : columns_) line += (line.empty() ? "" : "\t") + tab_escaped(column.header);
-  std::printf("%s\n", line.c_str());
 }
 
 bool Table::has_header() const {

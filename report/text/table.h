@@ -41,8 +41,8 @@ struct TableStyle {
   std::optional<size_t> width;  ///< columns of the terminal
 
   /// The style for standard output. On a terminal: aligned, with a header; a cell that does not fit is printed below
-  /// its row. Otherwise one line per row, raw cells separated by tabs, no header; a tab in a cell is \t, a newline \n,
-  /// a backslash \\, any other unprintable byte \xNN.
+  /// its row. Otherwise a header, whose names have `_` instead of blanks, and one line per row, raw cells separated by
+  /// tabs; a tab in a cell is \t, a newline \n, a backslash \\, any other unprintable byte \xNN.
   static TableStyle for_stdout();
   /// The style within other text: aligned, regardless of the output.
   static TableStyle embedded();
@@ -66,8 +66,6 @@ class Table {
   bool empty() const { return rows_.empty(); }
 
   void print(const TableStyle& style = TableStyle::for_stdout()) const;
-  /// Prints the headers with tabs in between, which print() leaves out in a pipe.
-  void print_header() const;
 
  private:
   struct RenderedCell {
@@ -78,6 +76,7 @@ class Table {
   using Line = std::vector<RenderedCell>;
 
   bool has_header() const;
+  void print_tabs() const;
   std::vector<Line> lines() const;
   void move_widest_below(std::vector<Line>& lines, size_t column, size_t widest) const;
   std::vector<size_t> fit(std::vector<Line>& lines, const TableStyle& style) const;

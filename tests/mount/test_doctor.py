@@ -56,7 +56,8 @@ class WorkingMachine(Case, MountTestCase):
         coloured = on_terminal("doctor", NO_COLOR="")
         self.assertTrue(coloured.startswith("\x1b[1mcheck\x1b[0m"))
         self.assertIn("\x1b[32mok\x1b[0m", coloured)
-        lines = run("doctor").stdout.splitlines()
+        head, *lines = run("doctor").stdout.splitlines()
+        self.assertEqual(head, "check\tverdict\tfound\twhat_to_do")
         self.assertEqual({line.count("\t") for line in lines}, {3})
 
         def without_mounts(names):  # of other tests, which come and go

@@ -274,7 +274,7 @@ class CacheCommand(LinkTestCase):
         self.assertFalse(os.path.exists(self.cache()))
 
     def test_missing_cache_is_empty(self):
-        self.assertEqual(self.verb("ls").stdout, "")
+        self.assertEqual(self.verb("ls").stdout, "digest\tsize\tlast_used\tpinned\tstate\tused_by\n")
         self.assertEqual(on_terminal("cache", "ls"), "the cache is empty\n")
         self.assertEqual(self.listed(), [])
         self.assertEqual(json.loads(self.verb("du", "--json").stdout)["blobs"], 0)
@@ -290,12 +290,17 @@ class CacheCommand(LinkTestCase):
         du = json.loads(self.verb("du", "--json").stdout)
         self.assertEqual((du["blobs"], du["blob_bytes"]),
                          (3, sum(os.stat(path).st_blocks * 512 for path in blobs_in(self.cache()))))
-        rows = [line.split("\t") for line in self.verb("ls").stdout.splitlines()]
+        head, *rows = [line.split("\t") for line in self.verb("ls", "--long").stdout.splitlines()]
+        self.assertEqual(head, ["digest", "size", "last_used", "pinned", "state", "used_by"])
         self.assertEqual({(digest, size, pinned, state, names) for digest, size, _, pinned, state, names in rows},
                          {(stores.sha256(data), "100000", "no", "complete", f"{self.source}, {self.web.url(str(i))}")
                           for i, data in enumerate(self.BLOBS)})
         self.assertEqual({used for _, _, used, _, _, _ in rows}, {entry["used"] for entry in entries})
-        self.assertIn(["blobs", "3", str(du["blob_bytes"])], [line.split("\t") for line in self.verb("du").stdout.splitlines()])
+        _, *short = [line.split("\t") for line in self.verb("ls").stdout.splitlines()]
+        self.assertEqual([row[:5] + [f"{self.source} (+1)"] for row in rows], short)
+        head, *rows = [line.split("\t") for line in self.verb("du").stdout.splitlines()]
+        self.assertEqual(head, ["content", "count", "size"])
+        self.assertIn(["blobs", "3", str(du["blob_bytes"])], rows)
 
     def test_ls_and_du_print_tables_on_a_terminal(self):
         self.fill()

@@ -81,7 +81,9 @@ class Listing(Case):
 
     def test_pipe_output_has_one_tab_separated_line_per_mount(self):
         point = self.mount(self.sample())
-        line, = [line for line in run("mounts").stdout.splitlines() if line.startswith(point + "\t")]
+        head, *lines = run("mounts").stdout.splitlines()
+        self.assertEqual(head.split("\t"), ["mounted_on", "source", "since", "server", "user", "served", "fetched", "state"])
+        line, = [line for line in lines if line.startswith(point + "\t")]
         cells = line.split("\t")
         self.assertEqual(
             cells[:2] + cells[3:5] + cells[7:],
@@ -158,7 +160,7 @@ class Listing(Case):
         points = [self.mount(self.sample(), at=f"mnt{i}") for i in range(3)]
         done = run("mounts", points[0], os.path.relpath(points[1]))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], points[:2])
+        self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], ["mounted_on", *points[:2]])
         self.stop(points[0])
         self.kill(points[1])
         for point, state in zip(points, ("not responding", "dead", "serving")):

@@ -41,5 +41,18 @@ cache  a directory
 )");
 }
 
+TEST(Table, LinesWithTabsHaveAHeaderOfWordsWithoutBlanks) {
+  Table table({{"last used"}, {"size", Align::right}});
+  const TableStyle tabs{TableStyle::tabs, TableStyle::uncolored, 0, {}};
+  const auto text = [&] {
+    test::CapturedStream out(stdout, STDOUT_FILENO);
+    table.print(tabs);
+    return out.text();
+  };
+  EXPECT_EQ(text(), "last_used\tsize\n");
+  table.add({{"today", "a\tb\n"}, {"1 B", "1"}});
+  EXPECT_EQ(text(), "last_used\tsize\na\\tb\\n\t1\n");
+}
+
 }  // namespace
 }  // namespace weightfs::table_test
