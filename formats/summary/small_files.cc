@@ -9,12 +9,6 @@
 #include "formats/format.h"
 
 namespace weightfs::summary {
-namespace {
-
-constexpr size_t kMaxObjectText = 64 * 1024;  // of an object in a text
-
-}  // namespace
-
 SmallFiles::~SmallFiles() {
   for (const Objects* const objects : {&objects_, &objects_in_text_})
     for (const auto& [key, map] : *objects)
@@ -50,8 +44,8 @@ BudgetPtr SmallFiles::budget_for(uint64_t size) const {
   return model_.budget != nullptr ? model_.budget : std::make_shared<Budget>(size);
 }
 
-const Map* SmallFiles::object_in(const std::string& text) {
-  if (text.size() > kMaxObjectText || !text.starts_with('{')) return nullptr;
+const Map* SmallFiles::object_in(const std::string& text, size_t most) {
+  if (text.size() > most || !text.starts_with('{')) return nullptr;
   const auto [kept, is_new] = objects_in_text_.emplace(text, nullptr);
   if (!is_new) return kept->second.get();
   const BudgetPtr budget = budget_for(text.size());

@@ -26,8 +26,8 @@ class SmallFiles {
   /// are accepted; they become null.
   const Map* object(const std::string& path);
 
-  /// The object in a text that the model has; null if it is none. Such a text is parsed once.
-  const Map* object_in(const std::string& text);
+  /// The object in a text of at most `most` bytes that the model has; null if it is none. Such a text is parsed once.
+  const Map* object_in(const std::string& text, size_t most = 64 * 1024);
 
   /// The file; null if there is none. A file that cannot be opened for another reason has a warning.
   SourcePtr open(const std::string& path);

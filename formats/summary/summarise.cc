@@ -14,6 +14,7 @@
 #include "formats/summary/facts/adapter.h"
 #include "formats/summary/facts/card.h"
 #include "formats/summary/facts/config_file.h"
+#include "formats/summary/facts/diffusion.h"
 #include "formats/summary/facts/gguf_facts.h"
 #include "formats/summary/facts/graph.h"
 #include "formats/summary/facts/kind.h"
@@ -190,7 +191,7 @@ void describe_common(Work& work) {
 
 void fill_from_shapes(Work& work, const Shapes& shapes) {
   Summary& out = work.out;
-  if (is_graph_format(work.model) || work.gguf != nullptr) return;
+  if (is_graph_format(work.model) || work.gguf != nullptr || out.kind == "diffusion") return;  // not of a text encoder
   const bool is_text = work.config.outer || shapes.has_embedding;
   if (!is_text) return;
   const bool has_all = !may_lack_tensors(work.model);
@@ -230,6 +231,15 @@ bool has_cache(const Summary& out) {
   return std::ranges::find(kKinds, out.kind) != kKinds.end();
 }
 
+// A model of pictures in one file: nothing beside it says what it is.
+void describe_diffusion(Work& work) {
+  const auto found = find_diffusion(work.model, work.files.warnings());
+  if (!found) return;
+  work.out.kind = found->kind;
+  work.out.family = found->family;
+  if (!found->architecture.empty()) work.out.architecture = found->architecture;
+}
+
 void describe_model(Work& work) {
   Summary& out = work.out;
   auto& warnings = work.files.warnings();
@@ -241,6 +251,7 @@ void describe_model(Work& work) {
   if (work.config.outer && !out.adapter) describe_config(work.config, out);
   describe_files(work);
   out.kind = kind_of(work.model, work.config, work.gguf, work.files, out);
+  if (out.kind == "tensors") describe_diffusion(work);
   if (is_graph_format(work.model)) describe_graph(work.model, out);
   describe_texts(work.files, out);
   describe_common(work);
@@ -278,6 +289,8 @@ void describe_tensors(Work& work, Roles& roles) {
     out.quantisation = gguf_quantisation(Fields(work.gguf, "gguf", work.files.warnings()), work.model.tensors, file);
   }
   if (out.kind == "pipeline") describe_pipeline(work, roles.tensors);
+  if (out.kind == "diffusion")
+    out.components = components_of_checkpoint(work.model.tensors, roles.tensors, may_lack_tensors(work.model));
   if (work.config.outer && has_cache(out)) {
     const auto cache = cache_by_config(work.config, out, key_rows_of(work.model.tensors, names));
     if (cache) out.kv_cache = cache->total;

@@ -53,7 +53,10 @@ struct Adapter {
   bool uses_rslora = false;                 ///< the scale is alpha / sqrt(rank)
   std::vector<std::string> target_modules;  ///< sorted
   std::string base_model;
-  std::string task;  ///< "CAUSAL_LM"
+  std::string task;                    ///< "CAUSAL_LM"
+  std::string base_version = {};       ///< of a model of pictures, as stored: "sdxl_base_v1-0"; else its family
+  std::string trigger_phrase = {};     ///< what a prompt must contain, as stated
+  std::vector<std::string> tags = {};  ///< of the captions that it was trained with: the most frequent ones first
 };
 
 /// A part of a pipeline that has weights.
@@ -82,6 +85,7 @@ struct Summary {
   std::string kind;  ///< "causal-lm", "encoder", …; never empty
   std::string name;
   std::string architecture, architecture_class;
+  std::string family;  ///< of a diffusion model or a part of one: "SDXL"
   Number parameters, parameters_active, parameters_embedding, parameters_head, parameters_mtp, parameters_vision,
       parameters_audio;
   Number buffer_elements, optimizer_elements;

@@ -70,6 +70,9 @@ Map adapter_map(const Adapter& from) {
   put(out, "target_modules", from.target_modules);
   put(out, "base_model", from.base_model);
   put(out, "task", from.task);
+  put(out, "base_version", from.base_version);
+  put(out, "trigger_phrase", from.trigger_phrase);
+  put(out, "tags", from.tags);
   return out;
 }
 
@@ -151,6 +154,7 @@ Map to_map(const Summary& from) {
   put(out, "name", from.name);
   put(out, "architecture", from.architecture);
   put(out, "architecture_class", from.architecture_class);
+  put(out, "family", from.family);
   put_parameters(out, from);
   put_architecture(out, from);
   put(out, "inputs", from.inputs);

@@ -94,8 +94,11 @@ void Facts::add_adapter() {
   add("rank", rank);
   std::string targets = listed(adapter.target_modules, 12);
   if (!targets.empty() && summary_.layers) targets += fmt::format(" in {} layers", grouped(*summary_.layers));
-  add("targets", targets);
+  add("targets", targets, Rank::never);
   add_wide("task", adapter.task);
+  add("trigger", adapter.trigger_phrase, Rank::never);
+  if (adapter.trigger_phrase.empty() || !style_.is_narrow())
+    add("tags", listed(adapter.tags, style_.is_narrow() ? 4 : 8));
 }
 
 void Facts::add_graph() {
@@ -264,7 +267,9 @@ void Facts::add_parts() {
 void Facts::add_licence() {
   std::string base = listed(summary_.base_models, kMostItems);
   if (base.empty() && summary_.adapter) base = summary_.adapter->base_model;
-  if (summary_.adapter) add("base", base, Rank::base);
+  if (summary_.adapter && !summary_.adapter->base_version.empty())
+    base += fmt::format("{}{}", base.empty() ? "" : "; version ", summary_.adapter->base_version);
+  if (summary_.adapter) add("base", base, Rank::never);
   const std::string licence = licence_of(subject_);
   const bool can_state_one = summary_.kind != "graph" && summary_.kind != "tensors";
   add("licence", licence);

@@ -31,7 +31,8 @@ std::string sentence_kind(const Subject& subject, const Style& style) {
     std::string base = summary.adapter->base_model;
     if (base.empty() && !summary.base_models.empty()) base = summary.base_models.front();
     if (!style.is_narrow() && !base.empty()) out += " for " + base;
-  } else if (const std::string& of = summary.kind == "graph" ? summary.producer : summary.architecture; !of.empty()) {
+  } else if (const std::string& of = summary.kind == "graph" ? summary.producer : summary.architecture;
+             !of.empty() && summary.family.empty()) {
     out += fmt::format(" ({})", of);
   }
   return clean(out, style);

@@ -26,7 +26,11 @@ std::string_view word_for(const std::array<Word, size>& words, std::string_view 
 constexpr std::array kKinds = {Word{"causal-lm", "language model"},    Word{"encoder", "encoder"},
                                Word{"speech", "speech model"},         Word{"vision", "vision model"},
                                Word{"embedding", "embedding model"},   Word{"vision-language", "vision-language model"},
-                               Word{"pipeline", "diffusion pipeline"}, Word{"projector", "vision projector"}};
+                               Word{"pipeline", "diffusion pipeline"}, Word{"projector", "vision projector"},
+                               Word{"diffusion", "diffusion model"},   Word{"vae", "VAE"},
+                               Word{"controlnet", "ControlNet"},       Word{"ip-adapter", "IP-Adapter"},
+                               Word{"motion-module", "motion module"}, Word{"textual-inversion", "textual inversion"},
+                               Word{"archive", "archive of files"},    Word{"empty", "no tensors"}};
 
 constexpr std::array kMethods = {Word{"LORA", "LoRA"}, Word{"DORA", "DoRA"},       Word{"LOHA", "LoHa"},
                                  Word{"LOKR", "LoKr"}, Word{"ADALORA", "AdaLoRA"}, Word{"VERA", "VeRA"}};
@@ -41,7 +45,9 @@ std::string kind_text(const summary::Summary& summary) {
     const std::string_view method = summary.adapter ? std::string_view(summary.adapter->method) : "";
     return method.empty() ? "adapter" : fmt::format("{} adapter", word_for(kMethods, method));
   }
-  return std::string(word_for(kKinds, summary.kind));
+  std::string word(word_for(kKinds, summary.kind));
+  if (summary.kind == "diffusion" && summary.components.size() > 1) word = "checkpoint";
+  return summary.family.empty() ? word : fmt::format("{} {}", summary.family, word);
 }
 
 std::string format_text(const Model& model) {
@@ -63,11 +69,24 @@ std::string quantisation_text(const summary::Summary& summary) {
   return out;
 }
 
+namespace {
+
+bool is_plain(const summary::Quantisation& quantisation) {
+  return std::ranges::count(kPlain, std::string_view(quantisation.name)) > 0;
+}
+
+}  // namespace
+
+std::string short_weights_text(const summary::Summary& summary) {
+  const bool has_name = summary.quantisation && (!is_plain(*summary.quantisation) || summary.dtype.empty());
+  return has_name ? summary.quantisation->name : summary.dtype;
+}
+
 std::string weights_text(const summary::Summary& summary) {
   std::string out = quantisation_text(summary);
   if (out.empty()) return summary.dtype;
-  const bool is_plain = std::ranges::count(kPlain, std::string_view(summary.quantisation->name)) > 0;
-  if (summary.bits_per_weight && !is_plain) out += fmt::format(": {:.2f} bits per weight", *summary.bits_per_weight);
+  if (summary.bits_per_weight && !is_plain(*summary.quantisation))
+    out += fmt::format(": {:.2f} bits per weight", *summary.bits_per_weight);
   return out;
 }
 

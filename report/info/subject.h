@@ -28,6 +28,8 @@ std::string format_text(const Model& model);
 
 /// "Q4_K_M: 4.89 bits per weight", "Q4_K_M (guessed): …", or the type of most parameters; empty if it is unknown.
 std::string weights_text(const summary::Summary& summary);
+/// "Q4_K_M", "float32": the name of the quantisation, or the type of most parameters.
+std::string short_weights_text(const summary::Summary& summary);
 /// "Q4_K_M (guessed)"; empty for a plain type.
 std::string quantisation_text(const summary::Summary& summary);
 

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "formats/summary/facts/card.h"
+#include "formats/summary/facts/diffusion.h"
 #include "formats/summary/fields.h"
 #include "formats/summary/tensors/tensor_name.h"
 
@@ -65,11 +66,26 @@ struct Shown {
   std::set<std::string> targets;
 };
 
+// "attn2_to_k" of "lora_unet_down_blocks_0_attentions_1_transformer_blocks_0_attn2_to_k": the scripts of kohya replace
+// the dots, so what is behind the number of the block is the module.
+std::string_view after_blocks(std::string_view name) {
+  size_t after = 0;
+  for (const std::string_view blocks : {"transformer_blocks_", "layers_", "double_blocks_", "single_blocks_"}) {
+    const size_t begin = name.rfind(blocks);
+    if (begin == name.npos) continue;
+    const size_t number = begin + blocks.size();
+    const size_t end = name.find_first_not_of("0123456789", number);
+    if (end != name.npos && end > number && name[end] == '_') after = std::max(after, end + 1);
+  }
+  return name.substr(after);
+}
+
 // The module that an adapter is for: a wrapper of PEFT has it in `base_layer`.
 std::string_view target_of(std::string_view module) {
   for (const std::string_view end : {".weight", ".base_layer"})
     while (module.ends_with(end)) module.remove_suffix(end.size());
-  return last_component(module);
+  const std::string_view last = last_component(module);
+  return last.starts_with("lora_") ? after_blocks(last) : last;
 }
 
 // MLX has lora_a [in, rank] and lora_b [rank, out], with experts in front; GGUF and others have the rank first.
@@ -175,6 +191,57 @@ Adapter of_metadata(const Fields& metadata, const Model& model, const Shown& sho
   return out;
 }
 
+constexpr uint64_t kMaxTagText = uint64_t{1} << 20;
+constexpr size_t kMaxTags = 10;
+constexpr size_t kMaxTag = 100;  // bytes
+
+// The tags of the captions, the most frequent first. kohya's scripts store how often each occurs, by the directory of
+// its pictures.
+std::vector<std::string> common_tags(const Map& metadata, SmallFiles& files) {
+  const auto* const text = metadata.find_as<std::string>("ss_tag_frequency");
+  const Map* const directories = text == nullptr ? nullptr : files.object_in(*text, kMaxTagText);
+  if (directories == nullptr) return {};
+  std::map<std::string_view, uint64_t> counts;
+  for (const auto& [directory, frequencies] : *directories) {
+    const auto* const tags = std::get_if<Map>(&frequencies);
+    if (tags == nullptr) continue;
+    for (const auto& [tag, count] : *tags)
+      if (const std::string_view word = trimmed(tag); !word.empty() && word.size() <= kMaxTag)
+        counts[word] += number_of(count).value_or(0);
+  }
+  std::vector<std::pair<std::string_view, uint64_t>> sorted(counts.begin(), counts.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater(), [](const auto& one) { return one.second; });
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min(kMaxTags, sorted.size()); ++i) out.emplace_back(sorted[i].first);
+  return out;
+}
+
+// The family by the text that cross-attention reads, or by the names of blocks.
+std::string_view family_by_tensors(const TensorList& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::string_view name = tensors.name(i);
+    const auto has = [&](std::string_view text) { return name.find(text) != name.npos; };
+    if (has("single_transformer_blocks") || has("double_blocks_0_img_attn") || has("double_blocks.0.img_attn"))
+      return "Flux.1";
+    const bool is_cross = has("attn2_to_k.") || has("attn2.to_k.") || has("attn2.processor.to_k_lora.");
+    const ShapeView shape = tensors.shape(i);
+    if (is_cross && is_first_matrix(adapter_name(name).end) && shape.size() >= 2)
+      if (const std::string_view family = family_by_width(shape[1]); !family.empty()) return family;
+  }
+  return "";
+}
+
+// What a person who makes pictures with an adapter asks.
+void describe_use(const Model& model, SmallFiles& files, Adapter& out) {
+  const Fields metadata(&model.metadata, "metadata", files.warnings());
+  out.base_version = metadata.text({"ss_base_model_version"});
+  if (out.base_version.empty()) out.base_version = family_of(metadata.text({"modelspec.architecture"}));
+  if (out.base_version.empty()) out.base_version = family_by_tensors(model.tensors);
+  out.trigger_phrase = metadata.text({"modelspec.trigger_phrase"});
+  if (out.trigger_phrase.empty()) out.trigger_phrase = instance_prompt(files);
+  out.tags = common_tags(model.metadata, files);
+}
+
 }  // namespace
 
 std::optional<Adapter> find_adapter(const Model& model, SmallFiles& files, const Map* gguf) {
@@ -190,13 +257,16 @@ std::optional<Adapter> find_adapter(const Model& model, SmallFiles& files, const
   });
   const bool is_adapter = is_of_adapter(model.tensors);
   if (!is_named && !is_adapter) return std::nullopt;
+  std::optional<Adapter> out;
   if (const Map* const object = files.object("adapter_config.json")) {
     const Fields config(object, "adapter_config.json", files.warnings());
     const bool is_mlx = !config.has("peft_type") && (config.has("fine_tune_type") || config.has("lora_parameters"));
-    return is_mlx ? of_mlx(config, shown_by(model.tensors)) : of_peft(config, shown_by(model.tensors));
+    out = is_mlx ? of_mlx(config, shown_by(model.tensors)) : of_peft(config, shown_by(model.tensors));
+  } else if (is_adapter) {
+    out = of_metadata(Fields(&model.metadata, "metadata", files.warnings()), model, shown_by(model.tensors));
   }
-  if (!is_adapter) return std::nullopt;
-  return of_metadata(Fields(&model.metadata, "metadata", files.warnings()), model, shown_by(model.tensors));
+  if (out) describe_use(model, files, *out);
+  return out;
 }
 
 }  // namespace weightfs::summary

@@ -141,6 +141,12 @@ void describe_card(std::string_view readme, Summary& out) {
   if (out.languages.empty()) out.languages = items("language");
 }
 
+std::string instance_prompt(SmallFiles& files) {
+  const auto card = front_matter(files.head("README.md", kMaxFrontMatter));
+  const auto found = card.find("instance_prompt");
+  return found == card.end() || found->second.empty() ? "" : found->second.front();
+}
+
 void describe_texts(SmallFiles& files, Summary& out) {
   describe_tokenizer(files, out);
   describe_templates(files, out);

@@ -26,6 +26,9 @@ bool is_repository_name(std::string_view text);
 /// or a list of items. Sets only fields that are still empty.
 void describe_card(std::string_view readme, Summary& out);
 
+/// `instance_prompt` of the card: the words that make an adapter of pictures show what it was trained with.
+std::string instance_prompt(SmallFiles& files);
+
 /// The card, the tokenizer, chat templates and the settings for generation in the files beside the model.
 void describe_texts(SmallFiles& files, Summary& out);
 

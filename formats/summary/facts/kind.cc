@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "formats/summary/facts/graph.h"
 #include "formats/summary/tensors/tensor_name.h"
@@ -227,7 +228,9 @@ std::string kind_of(const Model& model, const Config& config, const Map* gguf, S
   if (std::string kind = kind_by_config(config, files, known); !kind.empty()) return kind;
   if (model.tensors.empty() && model.common.find("remote_host") != nullptr) return "remote";
   if (content == Traits::trees) return "trees";
-  return is_graph_format(model) ? "graph" : "tensors";
+  if (is_graph_format(model)) return "graph";
+  if (!model.tensors.empty() || may_lack_tensors(model)) return "tensors";
+  return model.has_members ? "archive" : "empty";
 }
 
 }  // namespace weightfs::summary

@@ -163,7 +163,7 @@ TEST(Summary, KindsComeFromTypesClassesAndFiles) {
   EXPECT_EQ(kind(R"({"model_type": "vit"})"), "vision");
   EXPECT_EQ(kind(R"({"model_type": "new", "architectures": ["NewForCausalLM"]})"), "causal-lm");
   EXPECT_EQ(kind(R"({"model_type": "new", "is_encoder_decoder": true})"), "encoder-decoder");
-  EXPECT_EQ(kind(R"({"settings": "of a program"})"), "tensors");
+  EXPECT_EQ(kind(R"({"settings": "of a program"})"), "empty");
   EXPECT_EQ(summary_of({}, {{"config.json", R"({"model_type": "bert"})"}, {"modules.json", "[]"}}).kind, "embedding");
 }
 
