@@ -146,7 +146,7 @@ std::vector<const ChangedTensor*> worst_first(const std::vector<ChangedTensor>& 
 const std::vector<info::FittedColumn>& screen_columns() {
   static const std::vector<info::FittedColumn> columns = {
       {"tensor", 0, true}, {"types", 4, true}, {"SNR", 1, false},  {"rel. error", 2, false}, {"cosine", 5, false},
-      {"max", 3, false},   {"at", 4, true},    {"mean", 6, false}, {"differing", 7, false},  {"", 1, true}};
+      {"max", 3, false},   {"at", 4, true},    {"mean", 6, false}, {"differing", 7, false},  {"", 1, true, true}};
   return columns;
 }
 
@@ -171,7 +171,7 @@ std::string types_of(const TensorView& a, const TensorView& b) {
 }
 
 std::vector<std::string> deviation_lines(const ContentsComparison& found, const info::Style& style) {
-  std::vector<std::vector<std::string>> tensors, groups;
+  std::vector<info::FittedRow> tensors, groups;
   for (const ModelComparison& models : found.models) {
     for (const ChangedTensor* const changed : worst_first(models.tensors.changed)) {
       const TensorView a = models.a->tensors[changed->pair.a], b = models.b->tensors[changed->pair.b];

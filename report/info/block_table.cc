@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "report/text/shown_names.h"
 
 namespace weightfs::info {
 namespace {
@@ -152,7 +153,8 @@ std::string bar(uint64_t part, uint64_t whole) {
 
 struct Row {
   std::string name, tensors, each, size, percent, bar;
-  bool is_small = false;  // less than a percent
+  bool is_small = false;      // less than a percent
+  bool has_own_line = false;  // the name
 };
 
 Row row_of(const Block& block, std::string name, uint64_t total, const Style& style) {
@@ -177,10 +179,15 @@ class BlockTable {
     const std::string prefix = common_prefix(blocks);
     const bool is_named = !prefix.empty() && !style.is_narrow();
     header_.name = is_named ? fmt::format("block ({})", clean(prefix, style)) : "block";
-    for (const Block& block : blocks)
+    const auto long_of = [&](const Block& block) { return long_name(block, prefix, summary, style); };
+    std::map<std::string, size_t> counts;
+    for (const Block& block : blocks) {
       rows_.push_back(
-          row_of(block, style.is_narrow() ? short_name(block, prefix, style) : long_name(block, prefix, summary, style),
-                 total, style));
+          row_of(block, style.is_narrow() ? short_name(block, prefix, style) : long_of(block), total, style));
+      ++counts[rows_.back().name];
+    }
+    for (size_t i = 0; i < blocks.size(); ++i)
+      if (counts[rows_[i].name] > 1) rows_[i].name = long_of(blocks[i]);
   }
 
   std::vector<std::string> lines() {
@@ -197,9 +204,14 @@ class BlockTable {
     size_ = measure(&Row::size, 8);
     percent_ = measure(&Row::percent, 2);
     fit(tensors);
-    std::vector<std::string> out{line_of(header_, "types")};
-    for (size_t i = 0; i < rows_.size(); ++i)
-      out.push_back(line_of(rows_[i], style_.is_narrow() ? "" : types_cell(blocks_[i], types_, style_)));
+    std::map<std::string, size_t> counts;  // of names that are shortened
+    for (const Row& row : rows_) ++counts[shortened(row.name, name_, style_)];
+    std::vector<std::string> out;
+    add_lines(header_, "types", out);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      rows_[i].has_own_line = counts[shortened(rows_[i].name, name_, style_)] > 1;
+      add_lines(rows_[i], style_.is_narrow() ? "" : types_cell(blocks_[i], types_, style_), out);
+    }
     return out;
   }
 
@@ -219,9 +231,14 @@ class BlockTable {
     types_ = style_.width - std::min(style_.width, name_ + others + kGap);
   }
 
-  std::string line_of(const Row& row, std::string_view types) const {
+  // A name that would look like another one if it was shortened has lines of its own.
+  void add_lines(const Row& row, std::string_view types, std::vector<std::string>& lines) const {
     const std::string gap(kGap, ' ');
-    std::string out = std::string(kIndent, ' ') + left(shortened(row.name, name_, style_), name_);
+    const bool is_above = row.has_own_line && width_of(row.name) > name_;
+    if (is_above)
+      for (const std::string& line : broken_name(row.name, style_.width - kIndent))
+        lines.push_back(std::string(kIndent, ' ') + line);
+    std::string out = std::string(kIndent, ' ') + left(is_above ? "" : shortened(row.name, name_, style_), name_);
     if (!style_.is_narrow()) out += gap + right(row.tensors, tensors_);
     out += gap + right(row.each, each_) + gap + right(row.size, size_) + gap;
     const std::string percent = right(row.percent, percent_);
@@ -229,12 +246,12 @@ class BlockTable {
     if (has_bars_) out += gap + left(row.bar, kBarCells);
     if (!style_.is_narrow()) out += fmt::format("{}{}", gap, types);
     while (out.ends_with(' ')) out.pop_back();
-    return out;
+    lines.push_back(std::move(out));
   }
 
   std::span<const Block> blocks_;
   const Style& style_;
-  Row header_{"block", "tensors", "each", "size", "%", "", false};
+  Row header_{"block", "tensors", "each", "size", "%", ""};
   std::vector<Row> rows_;
   size_t name_ = 0, tensors_ = 0, each_ = 0, size_ = 0, percent_ = 0, types_ = 0;
   bool has_bars_ = false;

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
+#include <vector>
 
 #include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
@@ -12,54 +13,24 @@
 namespace weightfs::info {
 namespace {
 
-constexpr size_t kMinTensorName = 16;
 constexpr size_t kMaxKey = 32;     // columns; a longer key has a line of its own
 constexpr size_t kMaxItems = 8;    // of a list that is shown
 constexpr size_t kMaxValue = 400;  // bytes of a value that is shown
 
-struct Cells {
-  std::string name, dtype, shape, elements, size;
-  bool is_refused = false;
-};
+const std::vector<FittedColumn>& tensor_columns() {
+  static const std::vector<FittedColumn> columns = {{"tensor", 0, true},    {"dtype", 1, true}, {"shape", 2, true},
+                                                    {"elements", 4, false}, {"size", 3, false}, {"", 1, true}};
+  return columns;
+}
 
-Cells cells_of(const Subject& subject, size_t i, const Style& style) {
+FittedRow tensor_row(const Subject& subject, size_t i, const Style& style) {
   const TensorView tensor = subject.model.tensors[i];
-  Cells cells{clean(full_name(tensor), style),
-              clean(dtype_text(tensor), style),
-              shape_text(tensor.shape),
-              "",
-              bytes_text(listed_bytes(subject.model.tensors, i)),
-              tensor.source.refused()};
-  if (i < subject.counted.size()) cells.elements = grouped(subject.counted[i].elements);
-  return cells;
-}
-
-const Cells& header() {
-  static const Cells header{"tensor", "dtype", "shape", "elements", "size"};
-  return header;
-}
-
-constexpr std::array kColumns = {&Cells::name, &Cells::dtype, &Cells::shape, &Cells::elements, &Cells::size};
-constexpr std::array<size_t, 3> kLeftOutFirst = {3, 4, 2};  // elements, size, shape
-using Widths = std::array<size_t, kColumns.size()>;         // 0: the column is left out
-
-// Makes lines with `fixed` other columns fit into the terminal. Returns whether all columns are left.
-bool fit_columns(Widths& widths, size_t fixed, const Style& style) {
-  bool is_complete = true;
-  const size_t least = std::min(widths[0], kMinTensorName);
-  const auto others = [&] {
-    size_t sum = fixed;
-    for (size_t k = 1; k < widths.size(); ++k) sum += widths[k] == 0 ? 0 : kGap + widths[k];
-    return sum;
-  };
-  for (const size_t k : kLeftOutFirst) {
-    if (others() + least <= style.width) break;
-    widths[k] = 0;
-    is_complete = false;
-  }
-  if (const size_t sum = others() + least; sum > style.width) widths[1] -= std::min(widths[1], sum - style.width);
-  widths[0] = std::min(widths[0], std::max(least, style.width - std::min(style.width, others())));
-  return is_complete;
+  return {clean(full_name(tensor), style),
+          clean(dtype_text(tensor), style),
+          shape_text(tensor.shape),
+          i < subject.counted.size() ? grouped(subject.counted[i].elements) : "",
+          bytes_text(listed_bytes(subject.model.tensors, i)),
+          tensor.source.refused() ? painted("refused", Paint::red) : ""};
 }
 
 // A value that is in a file of its own: {"count" or "nbytes", "path"}.
@@ -121,35 +92,16 @@ Map flat(const Map& common) {
 void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write) {
   const TensorList& tensors = subject.model.tensors;
   if (tensors.empty()) return;
-  Widths widths{};
-  const auto measure = [&](const Cells& cells) {
-    for (size_t k = 0; k < kColumns.size(); ++k) widths[k] = std::max(widths[k], width_of(cells.*kColumns[k]));
+  ShownNames shown(tensors.size(), [&](size_t i) { return clean(full_name(tensors[i]), style); });
+  FittedTable table(tensor_columns(), std::move(shown), style, names == Names::complete ? 0 : style.width - kIndent);
+  for (size_t i = 0; i < tensors.size(); ++i) table.measure(tensor_row(subject, i, style));
+  table.fit();
+  const auto write_all = [&](const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) write(std::string(kIndent, ' ') + line);
   };
-  measure(header());
-  bool is_any_refused = false;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    measure(cells_of(subject, i, style));
-    is_any_refused = is_any_refused || tensors.is_refused(i);
-  }
-  const size_t fixed = kGap + (is_any_refused ? std::string_view("refused").size() + kGap : 0);
-  const bool is_complete = names == Names::complete || fit_columns(widths, fixed, style);
-  const auto line_of = [&](const Cells& cells) {
-    const std::string gap(kGap, ' ');
-    std::string line;
-    for (size_t k = 0; k < widths.size(); ++k) {
-      if (widths[k] == 0) continue;
-      const std::string& cell = cells.*kColumns[k];
-      const std::string text = k == 0   ? shortened_name(cell, widths[k], style)
-                               : k == 1 ? shortened(cell, widths[k], style)
-                                        : cell;
-      line += gap + (k < 3 ? left(text, widths[k]) : right(text, widths[k]));
-    }
-    if (cells.is_refused) return line + gap + painted("refused", Paint::red);
-    return line.substr(0, line.find_last_not_of(' ') + 1);
-  };
-  write(line_of(header()));
-  for (size_t i = 0; i < tensors.size(); ++i) write(line_of(cells_of(subject, i, style)));
-  if (is_complete) return;
+  write_all(table.header_lines());
+  for (size_t i = 0; i < tensors.size(); ++i) write_all(table.lines_of(tensor_row(subject, i, style)));
+  if (table.is_complete()) return;
   for (const std::string& line : left_out_lines(style)) write(line);
 }
 

@@ -11,11 +11,11 @@ namespace weightfs::info {
 
 using WriteLine = std::function<void(const std::string& line)>;
 
-/// How wide names may be: on a terminal they are shortened in the middle, and columns are left out that do not fit;
-/// elsewhere all is complete.
+/// How wide the list of tensors may be: on a terminal names lose what most have in common, and columns that do not fit
+/// are left out; elsewhere all is complete.
 enum class Names { shortened, complete };
 
-/// A header, and a line for each tensor: name, type, shape, elements, size.
+/// A header, and a line or two for each tensor: name, type, shape, elements, size.
 void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write);
 
 /// All metadata, a line or more for each key. A long value is replaced by its length and the file that has it; none is

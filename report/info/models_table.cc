@@ -10,6 +10,7 @@
 #include "report/info/head.h"
 #include "report/info/models.h"
 #include "report/info/subject.h"
+#include "report/text/shown_names.h"
 #include "report/text/words.h"
 
 namespace weightfs::info {
@@ -52,10 +53,9 @@ class ModelsTable {
     Lines out = head();
     if (rows_.empty()) return out;
     out.emplace_back();
-    const size_t prefix = prefix_of_names();
-    lay_out(prefix);
-    out.push_back(line_of({"model", "kind", "parameters", "quantised", "bits", "size"}, 0));
-    for (const ModelRow& row : rows_) out.push_back(line_of(row, prefix));
+    lay_out();
+    add_row(header_name(), {"", "kind", "parameters", "quantised", "bits", "size"}, out);
+    for (const ModelRow& row : rows_) add_row(name_of(row), row, out);
     if (others_ > 0) out.push_back(fmt::format("  and {} other {}", grouped(others_), others_ == 1 ? "file" : "files"));
     const auto first = std::ranges::find_if(rows_, [](const ModelRow& row) { return is_named_as_weights(row.name); });
     if (first != rows_.end() && first->is_model) {
@@ -74,7 +74,7 @@ class ModelsTable {
       const summary::Summary summary = summary::summarise(*item.model).summary;
       row.kind = kind_text(summary);
       if (summary.parameters) row.parameters = parameters_text(*summary.parameters);
-      row.quantised = summary.quantisation ? summary.quantisation->name : summary.dtype;
+      row.quantised = short_weights_text(summary);
       if (summary.bits_per_weight) row.bits = fmt::format("{:.2f}", *summary.bits_per_weight);
       row.bytes = model_bytes(*item.model);
       row.size = bytes_text(row.bytes);
@@ -119,7 +119,7 @@ class ModelsTable {
     return out;
   }
 
-  // How many bytes of the names are replaced by an ellipsis: up to the last separator that all share.
+  // How many bytes of the names are in the header instead: up to the last separator that all share.
   size_t prefix_of_names() const {
     if (rows_.size() < 2) return 0;
     std::string_view common = rows_.front().name;
@@ -128,40 +128,63 @@ class ModelsTable {
       common = common.substr(0, static_cast<size_t>(end - common.begin()));
     }
     const size_t separator = common.find_last_of("-_./");
-    return separator == common.npos || separator < kMinPrefix ? 0 : separator;
+    const bool is_whole_name =
+        std::ranges::any_of(rows_, [&](const ModelRow& row) { return row.name.size() == separator + 1; });
+    return separator == common.npos || separator < kMinPrefix || is_whole_name ? 0 : separator + 1;
   }
 
-  std::string name_of(const ModelRow& row, size_t prefix) const {
-    return (prefix == 0 ? "" : std::string(style_.ellipsis())) + clean(row.name.substr(prefix), style_);
+  std::string name_of(const ModelRow& row) const { return clean(row.name.substr(prefix_), style_); }
+
+  std::string header_name() const {
+    const std::string prefix = clean(rows_.front().name.substr(0, prefix_), style_);
+    return prefix.empty() ? "model" : fmt::format("model ({})", prefix);
   }
 
-  void lay_out(size_t prefix) {
-    name_ = std::string_view("model").size();
+  size_t widest_name() const {
+    size_t widest = std::string_view("model").size();
+    for (const ModelRow& row : rows_) widest = std::max(widest, width_of(name_of(row)));
+    return widest;
+  }
+
+  // Names lose their common beginning if they are too long. Those that still are have lines of their own.
+  void lay_out() {
     kind_ = 14;
     quantised_ = std::string_view("quantised").size();
     for (const ModelRow& row : rows_) {
-      name_ = std::max(name_, width_of(name_of(row, prefix)));
       kind_ = std::max(kind_, width_of(row.kind));
       quantised_ = std::max(quantised_, width_of(row.quantised));
     }
     quantised_ = std::min<size_t>(quantised_, 20);
     const size_t least = kGap + kSize + kGap + quantised_ + kGap;
     const size_t others = least + kind_ + kParameters + kBits + 3 * kGap;
-    has_kinds_ = !style_.is_narrow() && others + std::min(name_, kMinModelName) <= style_.width;
-    name_ =
-        std::min(name_, std::max(kMinModelName, style_.width - std::min(style_.width, has_kinds_ ? others : least)));
+    has_kinds_ = !style_.is_narrow() && others + std::min(widest_name(), kMinModelName) <= style_.width;
+    const size_t room = style_.width - std::min(style_.width, has_kinds_ ? others : least);
+    if (widest_name() > room) prefix_ = prefix_of_names();
+    name_ = std::min(widest_name(), std::max(kMinModelName, room));
+    if (width_of(header_name()) <= room) name_ = std::max(name_, width_of(header_name()));
+    const auto is_long = [this](const ModelRow& row) { return width_of(name_of(row)) > name_; };
+    if (2 * static_cast<size_t>(std::ranges::count_if(rows_, is_long)) > rows_.size()) name_ = 0;
   }
 
-  std::string line_of(const ModelRow& row, size_t prefix) const {
+  void add_row(const std::string& name, const ModelRow& row, Lines& out) const {
     const std::string gap(kGap, ' ');
-    std::string out = gap + left(shortened(name_of(row, prefix), name_, style_), name_) + gap;
+    const bool is_beside = width_of(name) <= name_;
+    if (!is_beside)
+      for (const std::string& line : broken_name(name, style_.width - kGap)) out.push_back(gap + line);
+    out.push_back(gap + left(is_beside ? name : "", name_) + gap + cells_of_row(row));
+  }
+
+  // What is behind the name.
+  std::string cells_of_row(const ModelRow& row) const {
+    const std::string gap(kGap, ' ');
     const size_t rest = style_.width - std::min(style_.width, kGap + name_ + kGap);
     const std::string message = clean(row.message, style_);
-    if (!message.empty() && !row.is_model) return out + cut(message, rest, style_);
-    if (!message.empty() && !has_kinds_) return out + painted(cut(message, rest, style_), Paint::red);
+    if (!message.empty() && !row.is_model) return cut(message, rest, style_);
+    if (!message.empty() && !has_kinds_) return painted(cut(message, rest, style_), Paint::red);
     const size_t kinds = has_kinds_ ? kind_ + kGap + kParameters + kGap : 0;
+    std::string out;
     if (!message.empty()) {
-      out += painted(left(cut(message, kinds + quantised_, style_), kinds + quantised_), Paint::red);
+      out += left(painted(cut(message, kinds + quantised_, style_), Paint::red), kinds + quantised_);
     } else {
       if (has_kinds_) out += left(row.kind, kind_) + gap + right(row.parameters, kParameters) + gap;
       out += left(cut(clean(row.quantised, style_), quantised_, style_), quantised_);
@@ -178,7 +201,9 @@ class ModelsTable {
   size_t others_ = 0;
   uint64_t bytes_ = 0;
   std::optional<std::pair<std::string, std::string>> common_;  // base model, licence
-  size_t name_ = 0, kind_ = 0, quantised_ = 0;
+  size_t prefix_ = 0;                                          // bytes of the names
+  size_t name_ = 0;                                            // columns; 0: each name has a line of its own
+  size_t kind_ = 0, quantised_ = 0;
   bool has_kinds_ = false;  // there is room for all columns
 };
 

@@ -96,8 +96,10 @@ Column zeros_column() {
 }
 
 Column flags_column() {
-  return text_column("flags", 1,
-                     [](const Row& row) { return row.statistics == nullptr ? row.note : flags_of(*row.statistics); });
+  Column column = text_column(
+      "flags", 1, [](const Row& row) { return row.statistics == nullptr ? row.note : flags_of(*row.statistics); });
+  column.is_note = true;
+  return column;
 }
 
 std::span<const uint64_t> histogram_of(const Row& row) {

@@ -31,6 +31,7 @@ struct Column {
   std::function<std::optional<double>(const Row&)> number;
   std::function<std::string(const Row&, const info::Style&)> shown;
   std::function<std::string(const Row&)> raw;  ///< in a pipe
+  bool is_note = false;                        ///< a long text is printed below its row
 };
 
 std::span<const Column> columns();

@@ -7,6 +7,7 @@
 #include "report/stats/columns.h"
 #include "report/stats/screen.h"
 #include "report/text/bars.h"
+#include "report/text/shown_names.h"
 
 namespace weightfs::stats {
 namespace {
@@ -125,8 +126,8 @@ std::vector<std::string> lora_lines(const std::vector<LoraFigures>& pairs, const
 
 std::vector<std::string> detail_lines(const TensorFigures& one, const info::Style& style) {
   Detail detail(style);
-  detail.lines_.push_back(
-      info::painted(info::shortened(info::clean(one.name, style), style.width, style), info::Paint::bold));
+  for (const std::string& line : info::broken_name(info::clean(one.name, style), style.width))
+    detail.lines_.push_back(info::painted(line, info::Paint::bold));
   detail.add("type", fmt::format("{} {}, {} elements, {}", dtype_text(one.tensor), shape_text(one.tensor.shape),
                                  info::grouped(row_of(one).elements), info::bytes_text(one.tensor.nbytes())));
   if (!one.statistics) {

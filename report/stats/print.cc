@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "report/stats/screen.h"
+#include "report/text/shown_names.h"
 
 namespace weightfs::stats {
 namespace {
@@ -119,8 +120,8 @@ void Printer::print_screen(const AllGroups& groups, const std::vector<LoraFigure
     for (const TensorFigures& one : kept_) {
       if (one.channels.empty() && one.no_channels.empty()) continue;
       lines.emplace_back();
-      lines.push_back(
-          info::painted(info::shortened(info::clean(one.name, style), style.width, style), info::Paint::bold));
+      for (const std::string& line : info::broken_name(info::clean(one.name, style), style.width))
+        lines.push_back(info::painted(line, info::Paint::bold));
       for (const std::string& line : channel_lines(one, style)) lines.push_back(line);
     }
     for (const std::string& line : lora_lines(pairs, style)) lines.push_back(line);

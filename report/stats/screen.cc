@@ -26,7 +26,8 @@ std::string joined_with_tabs(const std::vector<std::string>& cells) {
 info::FittedLines grid_of(const std::vector<Row>& rows, const char* first, const info::Style& style) {
   std::vector<info::FittedColumn> shown;
   for (size_t i = 0; i < kShownColumns; ++i)
-    shown.push_back({i == 0 ? first : columns()[i].name, columns()[i].rank, columns()[i].is_left});
+    shown.push_back(
+        {i == 0 ? first : columns()[i].name, columns()[i].rank, columns()[i].is_left, columns()[i].is_note});
   std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows) {
     cells.emplace_back();

@@ -67,18 +67,6 @@ std::string_view in_ascii(std::string_view character) {
   return "?";
 }
 
-// The end of the longest beginning of at most `width` columns.
-size_t end_of_columns(std::string_view text, size_t width) {
-  size_t end = 0, used = 0;
-  while (end < text.size()) {
-    const std::string_view character = first_of(text.substr(end));
-    used += width_of_character(character);
-    if (used > width) break;
-    end += character.size();
-  }
-  return end;
-}
-
 // The beginning of the longest end of at most `width` columns.
 size_t begin_of_columns(std::string_view text, size_t width) {
   size_t begin = text.size(), used = 0;
@@ -224,6 +212,17 @@ size_t width_of(std::string_view text) {
   return width;
 }
 
+size_t end_of_columns(std::string_view text, size_t width) {
+  size_t end = 0, used = 0;
+  while (end < text.size()) {
+    const std::string_view character = first_of(text.substr(end));
+    used += width_of_character(character);
+    if (used > width) break;
+    end += character.size();
+  }
+  return end;
+}
+
 std::string shortened(std::string_view text, size_t width, const Style& style) {
   if (width_of(text) <= width) return std::string(text);
   const size_t mark = width_of(style.ellipsis());
@@ -231,50 +230,6 @@ std::string shortened(std::string_view text, size_t width, const Style& style) {
   const size_t first = (width - mark) / 2;
   const std::string_view begin = text.substr(0, end_of_columns(text, first));
   return fmt::format("{}{}{}", begin, style.ellipsis(), text.substr(begin_of_columns(text, width - mark - first)));
-}
-
-namespace {
-
-// Where a component of a name begins that is a number, the first or the last one; npos if there is none.
-enum class Which { first, last };
-size_t find_number(std::string_view name, Which which) {
-  size_t found = name.npos;
-  for (size_t begin = 0; begin < name.size();) {
-    const size_t end = std::min(name.find_first_of("./", begin), name.size());
-    const std::string_view component = name.substr(begin, end - begin);
-    const bool is_number = !component.empty() && component.find_first_not_of("0123456789") == component.npos;
-    if (is_number && (found == name.npos || which == Which::last)) found = begin;
-    begin = end + 1;
-  }
-  return found;
-}
-
-}  // namespace
-
-std::string shortened_name(std::string_view name, size_t width, const Style& style) {
-  constexpr std::string_view kWeight = ".weight";
-  const std::string_view mark = style.ellipsis();
-  if (width_of(name) <= width) return std::string(name);
-  std::string_view rest = name;
-  if (rest.ends_with(kWeight)) rest.remove_suffix(kWeight.size());
-  const std::string_view end = rest.size() < name.size() ? mark : "";
-  const size_t number = find_number(rest, Which::first), last = find_number(rest, Which::last);
-  std::vector<std::string> forms = {fmt::format("{}{}", rest, end)};
-  if (number != rest.npos) {
-    forms.push_back(fmt::format("{}{}{}", mark, rest.substr(number), end));
-    const std::string layer = fmt::format("{}{}", rest.substr(number, rest.find_first_of("./", number) - number), mark);
-    const size_t dot = rest.find_last_of("./");  // before `q_proj`, in `q_proj.bias` before that
-    const size_t before = dot == rest.npos || dot == 0 ? rest.npos : rest.find_last_of("./", dot - 1);
-    const bool has_parameter = end.empty() && before != rest.npos && before > number;
-    const std::string_view tail = rest.substr(last != number ? last : (has_parameter ? before : dot) + 1);
-    forms.push_back(fmt::format("{}{}{}{}", mark, layer, tail, end));
-    const size_t room = width - std::min(width, width_of(mark) + width_of(layer));
-    constexpr size_t kMinTail = 6;
-    if (room >= kMinTail) forms.push_back(fmt::format("{}{}{}", mark, layer, shortened(tail, room, style)));
-  }
-  const auto fits = [&](const std::string& form) { return width_of(form) <= width; };
-  const auto found = std::ranges::find_if(forms, fits);
-  return found == forms.end() ? shortened(name, width, style) : *found;
 }
 
 std::string cut(std::string_view text, size_t width, const Style& style) {

@@ -51,11 +51,11 @@ std::string clean(std::string_view text, const Style& style);
 /// The columns that a text takes on a terminal.
 size_t width_of(std::string_view text);
 
+/// The end of the longest beginning of a clean text of at most `width` columns.
+size_t end_of_columns(std::string_view text, size_t width);
+
 /// `text` without colours in at most `width` columns: with an ellipsis in its middle if it is longer.
 std::string shortened(std::string_view text, size_t width, const Style& style);
-/// The name of a tensor in at most `width` columns: if it is longer, without `.weight`, and with ellipses before and
-/// behind the number of its layer.
-std::string shortened_name(std::string_view name, size_t width, const Style& style);
 /// Shortened with the ellipsis at its end.
 std::string cut(std::string_view text, size_t width, const Style& style);
 

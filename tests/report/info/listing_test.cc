@@ -43,21 +43,22 @@ TEST(InfoListing, TensorsHaveTheirLogicalElements) {
 )");
 }
 
-TEST(InfoListing, NamesOfTensorsAreShortenedOnATerminal) {
+TEST(InfoListing, NamesLoseWhatMostHaveInCommonOnATerminal) {
   EXPECT_EQ(tensors_of(small(), {.width = 72}, Names::shortened), R"(
-  tensor              dtype     shape        elements      size
-  model.em…ns.weight  bfloat16  [4096,256]  1,048,576  2.00 MiB
-  …0…down_pr…qweight  int32     [128,1024]  1,048,576   512 KiB
-  lm_head.weight      bfloat16  [4096,256]  1,048,576  2.00 MiB  refused
+  tensor (model.….weight)         dtype     shape
+  embed_tokens                    bfloat16  [4096,256]
+  layers.0.mlp.down_proj.qweight  int32     [128,1024]
+  lm_head                         bfloat16  [4096,256]  refused
+Columns are left out; a wider terminal, a pipe or --json has them all.
 )");
 }
 
 TEST(InfoListing, ColumnsThatDoNotFitAreLeftOut) {
   EXPECT_EQ(tensors_of(small(), {.width = 60}, Names::shortened), R"(
-  tensor             dtype     shape           size
-  model.em…s.weight  bfloat16  [4096,256]  2.00 MiB
-  …0…down_p…qweight  int32     [128,1024]   512 KiB
-  lm_head.weight     bfloat16  [4096,256]  2.00 MiB  refused
+  tensor (model.….weight)         dtype
+  embed_tokens                    bfloat16
+  layers.0.mlp.down_proj.qweight  int32
+  lm_head                         bfloat16  refused
 Columns are left out; a wider terminal, a pipe or --json has
 them all.
 )");

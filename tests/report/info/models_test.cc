@@ -56,11 +56,11 @@ TEST(InfoModels, TableIsSortedBySizeWithBadFilesLast) {
 org/Tiny-GGUF                                                 3 models · 967 KiB
 licence llama3.1
 
-  model        kind            parameters  quantised   bits      size
-  …-Q4_0.gguf  language model       524 k  Q4_0        4.50   244 KiB
-  …-Q8_0.gguf  DAMAGED: ends 293 KiB early             8.50   293 KiB
-  …-Q6_K.gguf  language model       524 k  Q6_K        6.56   430 KiB
-  …-Q2_K.gguf  a Git LFS pointer to a file of 3.0 GiB (3,179,131,456 bytes)
+  model           kind            parameters  quantised   bits      size
+  Tiny-Q4_0.gguf  language model       524 k  Q4_0        4.50   244 KiB
+  Tiny-Q8_0.gguf  DAMAGED: ends 293 KiB early             8.50   293 KiB
+  Tiny-Q6_K.gguf  language model       524 k  Q6_K        6.56   430 KiB
+  Tiny-Q2_K.gguf  a Git LFS pointer to a file of 3.0 GiB (3,179,131,456 bytes)
   and 1 other file
 
 name one: weightfs info hf://org/Tiny-GGUF/Tiny-Q4_0.gguf
@@ -72,15 +72,38 @@ TEST(InfoModels, NarrowTableHasNamesTypesAndSizes) {
 org/Tiny-GGUF         3 models · 967 KiB
 licence llama3.1
 
-  model        quantised      size
-  …-Q4_0.gguf  Q4_0        244 KiB
-  …-Q8_0.gguf  DAMAGED: ends 293 KiB ea…
-  …-Q6_K.gguf  Q6_K        430 KiB
-  …-Q2_K.gguf  a Git LFS pointer to a f…
+  model           quantised      size
+  Tiny-Q4_0.gguf  Q4_0        244 KiB
+  Tiny-Q8_0.gguf  DAMAGED: ends 293 KiB…
+  Tiny-Q6_K.gguf  Q6_K        430 KiB
+  Tiny-Q2_K.gguf  a Git LFS pointer to …
   and 1 other file
 
 name one for its screen
 )");
+}
+
+TEST(InfoModels, LongNamesLoseTheirBeginningOrHaveLinesOfTheirOwn) {
+  std::vector<DirectoryItem> items = models();
+  for (DirectoryItem& item : items) item.name.insert(0, "Llama-3.1-8B-Instruct-");
+  items.erase(items.begin());
+  EXPECT_THAT(info::render_models(items, "q", kWide), HasSubstr(R"(
+  model (Llama-3.1-8B-Instruct-Tiny-)
+             kind            parameters  quantised   bits      size
+  Q4_0.gguf  language model       524 k  Q4_0        4.50   244 KiB
+)"));
+  items.front().name = "another-model-with-a-name-that-is-long.gguf";
+  EXPECT_THAT(info::render_models(items, "q", {40, Charset::utf8, Colours::off}), HasSubstr(R"(
+  model
+    quantised      size
+  Llama-3.1-8B-Instruct-Tiny-Q4_0.gguf
+    Q4_0        244 KiB
+)"));
+}
+
+TEST(InfoModels, PlainTypesHaveOneName) {
+  std::vector<DirectoryItem> items = {{"a.gguf", gguf("float32", 0, 100), "directory", {}}};
+  EXPECT_THAT(info::render_models(items, "q", kWide), HasSubstr("  float32    32.00"));
 }
 
 TEST(InfoModels, CommandIsQuotedForAShell) {
@@ -96,11 +119,12 @@ TEST(InfoModels, RowsSayWhatIsWrongInThePlaceOfTheKind) {
   testing::internal::CaptureStdout();
   info::print_rows(models());
   EXPECT_EQ("\n" + testing::internal::GetCapturedStdout(), R"(
-README.md	file						
-Tiny-Q2_K.gguf				a Git LFS pointer to a file of 3.0 GiB (3,179,131,456 bytes)			
-Tiny-Q6_K.gguf	gguf	2	430080	causal-lm	524288	Q6_K	6.56
-Tiny-Q8_0.gguf	gguf	2	557056	DAMAGED: ends 293 KiB early	524288	Q8_0	8.50
-Tiny-Q4_0.gguf	gguf	2	294912	causal-lm	524288	Q4_0	4.50
+name	format	tensors	bytes	kind	parameters	quantisation	bits_per_weight	code
+README.md	file							
+Tiny-Q2_K.gguf				a Git LFS pointer to a file of 3.0 GiB (3,179,131,456 bytes)				
+Tiny-Q6_K.gguf	gguf	2	430080	causal-lm	524288	Q6_K	6.56	
+Tiny-Q8_0.gguf	gguf	2	557056	DAMAGED: ends 293 KiB early	524288	Q8_0	8.50	
+Tiny-Q4_0.gguf	gguf	2	294912	causal-lm	524288	Q4_0	4.50	
 )");
 }
 

@@ -62,25 +62,6 @@ TEST(InfoText, LongTextIsShortenedInTheMiddle) {
   EXPECT_EQ(info::cut("float32, int64", 9, kUtf8), "float32,…");
 }
 
-TEST(InfoText, ShortenedNameKeepsTheNumberOfItsLayer) {
-  const std::string q_proj = "model.layers.10.self_attn.q_proj.weight";
-  EXPECT_EQ(info::shortened_name(q_proj, 39, kUtf8), q_proj);
-  EXPECT_EQ(info::shortened_name(q_proj, 38, kUtf8), "model.layers.10.self_attn.q_proj…");
-  EXPECT_EQ(info::shortened_name(q_proj, 30, kUtf8), "…10.self_attn.q_proj…");
-  EXPECT_EQ(info::shortened_name(q_proj, 20, kUtf8), "…10…q_proj…");
-  EXPECT_EQ(info::shortened_name(q_proj, 20, kAscii), "...10...q_proj...");
-  EXPECT_EQ(info::shortened_name("blk.0.attn_norm.weight", 13, kUtf8), "…0.attn_norm…");
-  EXPECT_EQ(info::shortened_name("layers.0.post_attention_layernorm.weight", 13, kUtf8), "…0…post…rnorm");
-  EXPECT_EQ(info::shortened_name("layers.0.self_attn.q_proj.bias", 16, kUtf8), "…0…q_proj.bias");
-  EXPECT_EQ(info::shortened_name("layers.3.mlp.experts.17.down_proj.weight", 18, kUtf8), "…3…17.down_proj…");
-  EXPECT_EQ(info::shortened_name("token_embd.weight", 13, kUtf8), "token_embd…");
-  EXPECT_EQ(info::shortened_name("a name without any dot", 9, kUtf8), "a na… dot");
-  for (const std::string name :
-       {"0", "0.0.0.0.0.0.0.0", "....", "1234567890123", "layers.0.weight2", ".", "/0/", "模型.0.模型模型模型"})
-    for (size_t width = 0; width < 20; ++width)
-      EXPECT_LE(info::width_of(info::shortened_name(name, width, kUtf8)), std::max<size_t>(width, 1)) << name << width;
-}
-
 TEST(InfoText, WrapsAtBlanksAndCommas) {
   EXPECT_THAT(info::wrapped("32: hidden 4,096, ffn 14,336", 18, kUtf8), ElementsAre("32: hidden 4,096,", "ffn 14,336"));
   EXPECT_THAT(info::wrapped("[batch,channels,height,width]", 16, kUtf8),
