@@ -37,6 +37,7 @@ struct DiffArguments {
   bool stat = false;
   compare::DeviationLimits limits;
   compare::NameMatching names = compare::NameMatching::mapped;
+  bool metadata = false;
   bool json = false;
 };
 
@@ -90,7 +91,8 @@ Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArg
     compare::write_differences(found, has_deviation, printer);
     printer.end();
   } else {
-    compare::print_differences(found, has_deviation);
+    compare::print_differences(found, has_deviation,
+                               arguments.metadata ? compare::MetadataRows::all : compare::MetadataRows::few);
   }
   for (const std::string& line :
        compare::unreadable_lines(found, printable_source(arguments.a), printable_source(arguments.b)))
@@ -152,7 +154,11 @@ Command diff_command() {
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
            parsed("min-snr", "DB", "lowest SNR of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
-           names_option(given->names), flag("json", "print a JSON object", given->json)}),
+            names_option(given->names),
+            flag("metadata",
+                 "list all metadata that differ, also on a terminal (default: there up to 3, else their number)",
+                 given->metadata),
+            flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};
   command.write_failed = kTrouble;

@@ -19,7 +19,8 @@
 namespace weightfs::compare {
 namespace {
 
-constexpr size_t kMaxShown = 40;  // characters of a value on a terminal
+constexpr size_t kMaxShown = 40;    // characters of a value on a terminal
+constexpr size_t kFewMetadata = 3;  // that a terminal gets without a request
 
 std::string name_in(const ModelComparison& models, const TensorView& tensor) {
   return join_path(models.path, full_name(tensor));
@@ -71,9 +72,7 @@ class DifferenceTable {
 
   void print() const {
     if (table_.empty()) return;
-    const TableStyle style = TableStyle::for_stdout();
-    if (has_deviation_ && style.form == TableStyle::tabs) table_.print_header();
-    table_.print(style);
+    table_.print();
   }
 
  private:
@@ -106,9 +105,6 @@ std::string state_text(const FileState& state) {
 
 void add_models(DifferenceTable& table, const ModelComparison& models, bool has_changed) {
   const TensorComparison& tensors = models.tensors;
-  for (const FieldChange& change : models.metadata.changes)
-    table.add("metadata", CellColor::yellow, join_path(models.path, change.path), value_cell(change.a),
-              value_cell(change.b));
   for (const size_t i : tensors.missing)
     table.add("missing", CellColor::red, name_in(models, models.a->tensors[i]), type_text(models.a->tensors[i]), "");
   for (const size_t i : tensors.added)
@@ -126,6 +122,12 @@ void add_models(DifferenceTable& table, const ModelComparison& models, bool has_
       if (changed.has_other_type == has_other_type) table.add(models, changed);
 }
 
+void add_metadata(DifferenceTable& table, const ModelComparison& models) {
+  for (const FieldChange& change : models.metadata.changes)
+    table.add("metadata", CellColor::yellow, join_path(models.path, change.path), value_cell(change.a),
+              value_cell(change.b));
+}
+
 void add_file(DifferenceTable& table, const FileChange& file) {
   if (!file.b)
     table.add("missing", CellColor::red, file.path, state_text(*file.a), "");
@@ -135,7 +137,13 @@ void add_file(DifferenceTable& table, const FileChange& file) {
     table.add("file", CellColor::yellow, file.path, state_text(*file.a), state_text(*file.b));
 }
 
-void print_summary(const ContentsComparison& found, const info::Style& style) {
+size_t count_metadata(const ContentsComparison& found) {
+  size_t count = 0;
+  for (const ModelComparison& models : found.models) count += models.metadata.changes.size();
+  return count;
+}
+
+void print_summary(const ContentsComparison& found, const info::Style& style, bool is_after_table, bool has_metadata) {
   size_t of_a = 0, of_b = 0, other_type = 0, other_bytes = 0, renamed = 0, missing = 0, added = 0;
   for (const ModelComparison& models : found.models) {
     of_a += models.a->tensors.size();
@@ -146,7 +154,7 @@ void print_summary(const ContentsComparison& found, const info::Style& style) {
     added += models.tensors.added.size();
   }
   std::vector<std::string> lines;
-  if (found.is_different()) lines.emplace_back();
+  if (is_after_table) lines.emplace_back();
   lines.push_back(fmt::format("{} and {} tensors:", of_a, of_b));
   for (const std::string& part :
        {fmt::format(" {} equal,", found.equal_tensors), fmt::format(" {} of another type,", other_type),
@@ -159,6 +167,10 @@ void print_summary(const ContentsComparison& found, const info::Style& style) {
   }
   if (found.equal_files + found.files.size() > 0)
     lines.push_back(fmt::format("files: {} equal, {} different", found.equal_files, found.files.size()));
+  const std::string metadata =
+      fmt::format("metadata: {}; --metadata lists them", counted(count_metadata(found), "differs", "differ"));
+  if (!has_metadata)
+    for (std::string& line : info::wrapped(metadata, style.width, style)) lines.push_back(std::move(line));
   std::fputs(info::emit(lines, style).c_str(), stdout);
 }
 
@@ -285,20 +297,21 @@ void write_unreadable(const ContentsComparison& found, JsonPrinter& out) {
 
 }  // namespace
 
-void print_differences(const ContentsComparison& found, bool has_deviation) {
+void print_differences(const ContentsComparison& found, bool has_deviation, MetadataRows metadata) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   // A terminal has a table of its own for what was measured.
   DifferenceTable table(has_deviation && !is_terminal);
   for (const ModelComparison& models : found.models) add_models(table, models, !has_deviation || !is_terminal);
   for (const FileChange& file : found.files) add_file(table, file);
+  const bool has_metadata = !is_terminal || metadata == MetadataRows::all || count_metadata(found) <= kFewMetadata;
+  if (has_metadata)
+    for (const ModelComparison& models : found.models) add_metadata(table, models);
   table.print();
   if (!is_terminal) return;
   const info::Style style = info::style_of_stdout();
-  if (has_deviation) {
-    const std::vector<std::string> lines = deviation_lines(found, style);
-    std::printf("%s%s", table.empty() || lines.empty() ? "" : "\n", info::emit(lines, style).c_str());
-  }
-  print_summary(found, style);
+  const std::vector<std::string> lines = has_deviation ? deviation_lines(found, style) : std::vector<std::string>();
+  std::printf("%s%s", table.empty() || lines.empty() ? "" : "\n", info::emit(lines, style).c_str());
+  print_summary(found, style, !table.empty() || !lines.empty(), has_metadata);
 }
 
 void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out) {

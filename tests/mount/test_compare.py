@@ -37,6 +37,22 @@ class Differences(Comparison):
         self.assertIn("30 and 30 tensors: 10 equal, 0 of another type, 20 with other bytes, 0 renamed, 0 missing, 0 added\n", shown)
         self.assertTrue(all(len(line) <= 140 for line in shown.splitlines()), shown)
 
+    def test_terminal_folds_many_metadata(self):
+        a = self.model("a.safetensors", float32("w", 1), metadata={f"key{i}": "a" for i in range(9)})
+        b = self.model("b.safetensors", float32("w", 2), metadata={f"key{i}": "b" for i in range(9)})
+        folded, whole = (on_terminal("diff", *options, a, b, status=1, columns=80) for options in ((), ("--metadata",)))
+        self.assertEqual(folded.splitlines()[0].split(), ["change", "name", "A", "B"])
+        self.assertEqual(folded.splitlines()[1].split(), ["bytes", "w", "float32", "[1]", "float32", "[1]"])
+        self.assertIn("\nmetadata: 9 differ; --metadata lists them\n", folded)
+        self.assertNotIn("key0", folded)
+        self.assertRegex(whole, r"\nbytes +w .*\nmetadata +metadata.key0 +a +b\n")
+        self.assertNotIn("lists them", whole)
+        piped = run("diff", a, b).stdout.splitlines()
+        self.assertEqual(piped[:2], ["change\tname\tA\tB", "bytes\tw\tfloat32 [1]\tfloat32 [1]"])
+        self.assertEqual(piped[2:], [f"metadata\tmetadata.key{i}\ta\tb" for i in range(9)])
+        few = self.model("few.safetensors", float32("w", 1), metadata={f"key{i}": "ab"[i == 8] for i in range(9)})
+        self.assertIn("metadata.key8", on_terminal("diff", a, few, status=1))
+
     def test_summary_fits_the_terminal(self):
         a = self.model("a.safetensors", *(float32(f"layers.{i}.weight", i, 1) for i in range(3)))
         for columns in (40, 80):
