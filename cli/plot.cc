@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 
 #include "base/text.h"
 #include "cli/console/outcome.h"
@@ -56,11 +55,11 @@ Result<void> check_output(const PlotArguments& arguments) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   if (arguments.out.empty()) {
     if (is_terminal || arguments.graphics != GraphicsChoice::automatic) return {};
-    return failure(plot_usage("standard output is not a terminal; use -o FILE.png"));
+    return failure(plot_usage("standard output is not a terminal; use -o FILE.png, FILE.svg or FILE.pdf"));
   }
-  const std::string extension = lower_case(std::filesystem::path(arguments.out).extension().string());
-  if (!extension.empty() && extension != ".png")
-    return failure(plot_usage(fmt::format("{}: pictures are written as PNG only", printable(arguments.out))));
+  if (!plot::format_of_picture(arguments.out))
+    return failure(
+        plot_usage(fmt::format("{}: pictures are written as .png, .svg and .pdf", printable(arguments.out))));
   if (arguments.out == "-" && is_terminal) return failure(plot_usage("a PNG is not written to a terminal"));
   return {};
 }
@@ -404,8 +403,11 @@ Option metric_option(PlotArguments& given) {
 }
 
 std::vector<Option> plot_options(PlotArguments& given) {
-  Option output =
-      text("output", "FILE", "write a PNG; - is standard output (default: show it in the terminal)", given.out);
+  Option output = text(
+      "output", "FILE",
+      "write a PNG, or an SVG or PDF by the ending of FILE; - is a PNG on standard output (default: show it in the "
+      "terminal)",
+      given.out);
   output.letter = 'o';
   return {
       output,
@@ -433,7 +435,7 @@ std::vector<Option> plot_options(PlotArguments& given) {
       parsed("axis", "N", "the axis of --kind channels (default: the last)", "is not an axis", given.choices.axis,
              [](const std::string& value) { return parse_number<size_t>(value); }),
       flag("sample", "read only a part of large tensors", given.choices.sample),
-      parsed("size", "WIDTHxHEIGHT", "size of the PNG in pixels (default: 1200x800, higher for many rows or tensors)",
+      parsed("size", "WIDTHxHEIGHT", "size of the file in pixels (default: 1200x800, higher for many rows or tensors)",
              "is not a size from 300x300 to 8192x8192", given.size, plot::parse_size),
       choice("graphics", "HOW", "how a terminal shows it: auto, text, kitty or sixel (default: auto)", "a way",
              {{"auto", GraphicsChoice::automatic},

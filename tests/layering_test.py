@@ -83,7 +83,7 @@ THIRD_PARTY = {
     "fuse": r"fs/fuse/interrupts\.h",
     "nss.h": r"cli/process/name_service\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",
-    "zlib.h": r"report/plot/raster/png\.cc",
+    "zlib.h": r"report/plot/raster/deflate\.cc",
     "Eigen/": r"numbers/factors\.cc",
 }
 

@@ -1,13 +1,25 @@
 #include "cli/picture/display.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <span>
+#include <utility>
 
+#include "base/text.h"
 #include "report/plot/draw.h"
 #include "report/plot/raster/png.h"
 #include "report/plot/text.h"
+#include "report/plot/vector/pdf.h"
+#include "report/plot/vector/svg.h"
 
 namespace weightfs::plot {
+
+std::optional<PictureFormat> format_of_picture(std::string_view path) {
+  const std::string ending = lower_case(std::filesystem::path(path).extension().string());
+  if (ending.empty() || ending == ".png") return PictureFormat::png;
+  if (ending == ".svg") return PictureFormat::svg;
+  return ending == ".pdf" ? std::optional(PictureFormat::pdf) : std::nullopt;
+}
 
 Result<Display> open_display(const std::string& out, GraphicsChoice graphics, sandbox::Existing existing) {
   Display display;
@@ -18,22 +30,36 @@ Result<Display> open_display(const std::string& out, GraphicsChoice graphics, sa
                                                              : Graphics::text;
     return display;
   }
-  display.is_png = true;
+  display.format = format_of_picture(out).value_or(PictureFormat::png);
   if (out != "-") display.file = TRY(sandbox::OutputFile::create(out, existing));
   return display;
 }
 
 namespace {
 
-Result<void> show_drawn(const Picture& picture, const PictureSize& size, const Display& display) {
+template <class Vectors>
+Result<std::string> drawn(const Picture& picture, const PictureSize& size) {
+  Vectors drawing(size.width, size.height);
+  TRY_VOID(draw(picture, size, drawing));
+  return std::move(drawing).finish();
+}
+
+Result<std::string> file_of(const Picture& picture, const PictureSize& size, PictureFormat format) {
+  if (format == PictureFormat::svg) return drawn<SvgDrawing>(picture, size);
+  if (format == PictureFormat::pdf) return drawn<PdfDrawing>(picture, size);
   const Canvas canvas = TRY(draw(picture, size));
+  return to_png(canvas.pixels(), canvas.width());
+}
+
+Result<void> show_drawn(const Picture& picture, const PictureSize& size, const Display& display) {
   if (display.graphics == Graphics::sixel) {
+    const Canvas canvas = TRY(draw(picture, size));
     std::fputs(sixel_sequence(canvas.pixels(), canvas.width()).c_str(), stdout);
     return {};
   }
-  const std::string png = TRY(to_png(canvas.pixels(), canvas.width()));
-  if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(png)));
-  const std::string text = display.is_png ? png : kitty_sequence(png);
+  const std::string bytes = TRY(file_of(picture, size, display.format.value_or(PictureFormat::png)));
+  if (display.file != nullptr) return display.file->write(0, std::as_bytes(std::span(bytes)));
+  const std::string text = display.format ? bytes : kitty_sequence(bytes);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return {};
 }
@@ -48,7 +74,7 @@ Result<void> show(const Picture& picture, const PictureSize& size, const Display
       std::fputs(info::emit({line}, style).c_str(), stdout);
     return {};
   }
-  if (display.is_png) return show_drawn(picture, size, display);
+  if (display.format) return show_drawn(picture, size, display);
   for (const Panel& panel : picture) TRY_VOID(show_drawn({panel}, {size.width, size.height / picture.size()}, display));
   return {};
 }

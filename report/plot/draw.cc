@@ -42,7 +42,7 @@ struct Area {
 
 class PanelDrawing {
  public:
-  PanelDrawing(Canvas& canvas, const Area& panel)
+  PanelDrawing(Drawing& canvas, const Area& panel)
       : canvas_(canvas),
         panel_(panel),
         plot_{panel.x + kLeft, panel.y + kTop, panel.width - kLeft - kRight, panel.height - kTop - kBottom} {}
@@ -55,7 +55,7 @@ class PanelDrawing {
     add_title(map.title, map.note);
     if (const std::string sentence = map.sentence(); !sentence.empty()) {
       canvas_.text(fitting(sentence, kLabel, plot_.width), plot_.x + plot_.width / 2, plot_.y + plot_.height / 2,
-                   kLabel, Canvas::Anchor::middle);
+                   kLabel, Drawing::Anchor::middle);
       return add_frame();
     }
     std::vector<Rgb> cells;
@@ -91,7 +91,7 @@ class PanelDrawing {
       const double x = plot_.x + plot_.width + 8;
       canvas_.line(Points{{x, y - 3.5}, {x + 12, y - 3.5}}, line_colour(i), 3, dashes);
       canvas_.text(fitting(curves.lines[i].name, kNumber, panel_.width - (x - panel_.x) - 26), x + 16, y, kNumber,
-                   Canvas::Anchor::start);
+                   Drawing::Anchor::start);
     }
     add_frame();
     add_right_axis(curves.right, curves.are_steps ? 0 : kIndexStep);
@@ -112,12 +112,12 @@ class PanelDrawing {
   void add_title(const std::string& title, const std::string& note) {
     const std::string mark = note.empty() ? "" : "  (" + note + ")";
     const double room = panel_.width - (plot_.x - panel_.x) - 10 - advance_of(mark, kTitle);
-    canvas_.text(fitting(title, kTitle, room) + mark, plot_.x, panel_.y + 22, kTitle, Canvas::Anchor::start);
+    canvas_.text(fitting(title, kTitle, room) + mark, plot_.x, panel_.y + 22, kTitle, Drawing::Anchor::start);
   }
 
   void add_lack(std::string_view words) {
     canvas_.text(std::string(words), plot_.x + plot_.width + 8, plot_.y + plot_.height / 2, kNumber,
-                 Canvas::Anchor::start);
+                 Drawing::Anchor::start);
   }
 
   void add_frame() {
@@ -142,7 +142,7 @@ class PanelDrawing {
     const double bottom = plot_.y + plot_.height;
     const auto tick = [&](double x, const std::string& text) {
       canvas_.line(Points{{x, bottom}, {x, bottom + 4}}, kLineGrey, 1);
-      canvas_.text(text, x, bottom + 16, kNumber, Canvas::Anchor::middle);
+      canvas_.text(text, x, bottom + 16, kNumber, Drawing::Anchor::middle);
     };
     if (axis.names.empty()) {
       for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.width / 90) + 1, least_step))
@@ -154,13 +154,13 @@ class PanelDrawing {
         tick(plot_.x + (static_cast<double>(i) + 0.5) * each,
              fitting(std::string(label_of(axis.names[i])), kNumber, each * static_cast<double>(step) - 4));
     }
-    canvas_.text(axis.label, plot_.x + plot_.width / 2, bottom + 36, kLabel, Canvas::Anchor::middle);
+    canvas_.text(axis.label, plot_.x + plot_.width / 2, bottom + 36, kLabel, Drawing::Anchor::middle);
   }
 
   void add_down_axis(const Axis& axis, bool is_upwards, double least_step) {
     const auto tick = [&](double y, const std::string& text) {
       canvas_.line(Points{{plot_.x - 4, y}, {plot_.x, y}}, kLineGrey, 1);
-      canvas_.text(text, plot_.x - 7, y + 4, kNumber, Canvas::Anchor::end);
+      canvas_.text(text, plot_.x - 7, y + 4, kNumber, Drawing::Anchor::end);
     };
     if (axis.names.empty()) {
       for (const double value : ticks_of(axis.first, axis.last, static_cast<size_t>(plot_.height / 45) + 1, least_step))
@@ -171,7 +171,7 @@ class PanelDrawing {
       for (size_t i = 0; i < axis.names.size(); i += step)
         tick(plot_.y + (static_cast<double>(i) + 0.5) * each, fitting(axis.names[i], kNumber, plot_.x - panel_.x - 30));
     }
-    canvas_.text(axis.label, panel_.x + 16, plot_.y + plot_.height / 2, kLabel, Canvas::Anchor::middle, true);
+    canvas_.text(axis.label, panel_.x + 16, plot_.y + plot_.height / 2, kLabel, Drawing::Anchor::middle, true);
   }
 
   // A square of its colour beside each name.
@@ -182,7 +182,7 @@ class PanelDrawing {
       const Rgb colour = line_colour(i);
       canvas_.image(std::span(&colour, 1), 1, 1, x, y - 9, 10, 10);
       canvas_.text(fitting(names[i], kNumber, panel_.width - (x - panel_.x) - 24), x + 14, y, kNumber,
-                   Canvas::Anchor::start);
+                   Drawing::Anchor::start);
     }
   }
 
@@ -195,10 +195,10 @@ class PanelDrawing {
     canvas_.image(steps, 1, kSteps, x, plot_.y, kScaleWidth, plot_.height);
     for (const double value : ticks_of(map.scale, static_cast<size_t>(plot_.height / 45) + 1)) {
       const double y = plot_.y + (1 - map.scale.place_of(value)) * plot_.height;
-      canvas_.text(tick_text(value), x + kScaleWidth + 5, y + 4, kNumber, Canvas::Anchor::start);
+      canvas_.text(tick_text(value), x + kScaleWidth + 5, y + 4, kNumber, Drawing::Anchor::start);
     }
     canvas_.text(map.scale_label, panel_.x + panel_.width - 8, plot_.y + plot_.height / 2, kLabel,
-                 Canvas::Anchor::middle, true);
+                 Drawing::Anchor::middle, true);
   }
 
   Axis vertical_axis(const Curves& curves) {
@@ -245,7 +245,7 @@ class PanelDrawing {
     return lines;
   }
 
-  Canvas& canvas_;
+  Drawing& canvas_;
   Area panel_;
   Area plot_;
 };
@@ -292,17 +292,22 @@ PictureSize least_size(const Picture& picture) {
   return {static_cast<size_t>(std::ceil(columns + left + kRight)), whole_height(picture, plot)};
 }
 
-Result<Canvas> draw(const Picture& picture, const PictureSize& size) {
+Result<void> draw(const Picture& picture, const PictureSize& size, Drawing& drawing) {
   const PictureSize least = least_size(picture);
   if (size.width < least.width || size.height < least.height)
     return failure(Code::unsupported, fmt::format("{} x {} pixels are too few for this picture; it needs {} x {}",
                                                   size.width, size.height, least.width, least.height));
-  Canvas canvas = TRY(Canvas::create(size.width, size.height));
   const double height = static_cast<double>(size.height) / static_cast<double>(std::max<size_t>(picture.size(), 1));
   for (size_t i = 0; i < picture.size(); ++i) {
-    PanelDrawing drawing(canvas, {0, height * static_cast<double>(i), static_cast<double>(size.width), height});
-    std::visit([&](const auto& panel) { drawing.draw(panel); }, picture[i]);
+    PanelDrawing panel(drawing, {0, height * static_cast<double>(i), static_cast<double>(size.width), height});
+    std::visit([&](const auto& one) { panel.draw(one); }, picture[i]);
   }
+  return {};
+}
+
+Result<Canvas> draw(const Picture& picture, const PictureSize& size) {
+  Canvas canvas = TRY(Canvas::create(size.width, size.height));
+  TRY_VOID(draw(picture, size, canvas));
   return canvas;
 }
 

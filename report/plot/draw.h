@@ -6,8 +6,11 @@
 
 namespace weightfs::plot {
 
-/// Panels of equal height, with axes, numbers and scales. Fails with unsupported if the size is less than the least,
-/// and with resource.
+/// Draws panels of equal height, with axes, numbers and scales. Fails with unsupported if the size is less than the
+/// least.
+Result<void> draw(const Picture& picture, const PictureSize& size, Drawing& drawing);
+
+/// The pixels of a picture. Fails also with resource.
 Result<Canvas> draw(const Picture& picture, const PictureSize& size);
 
 /// The size, higher if the panels, their rows and their lines need that for all their texts.

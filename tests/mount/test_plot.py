@@ -9,6 +9,8 @@ import struct
 import subprocess
 import termios
 import unittest
+import zlib
+from xml.etree import ElementTree
 
 from mounting import WEIGHTFS, Hole, Tensor, TestCase, on_terminal, run
 from pictures import pixels_of
@@ -16,7 +18,33 @@ from pictures import pixels_of
 LEFT, RIGHT, TOP, BOTTOM = 96, 116, 34, 46  # around the plot area (report/plot/draw.cc)
 
 
+SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
+
+
+def objects_of(pdf):
+    """The dictionary and the inflated stream of each object of a PDF, by its number, found by the table at the end."""
+    table = int(re.search(rb"startxref\n(\d+)\n%%EOF\n$", pdf)[1])
+    head, _, entries = pdf[table:].split(b"\n", 2)
+    assert head == b"xref", head
+    found = {}
+    for number, offset in enumerate(re.findall(rb"(\d{10}) 00000 n \n", entries), 1):
+        text = pdf[int(offset):]
+        assert text.startswith(b"%d 0 obj\n" % number), text[:20]
+        dictionary = text.split(b"\n", 2)[1]
+        length = re.search(rb"/Length (\d+)", dictionary)
+        begin = text.find(b"stream\n") + 7
+        found[number] = (dictionary.decode(), zlib.decompress(text[begin:begin + int(length[1])]) if length else b"")
+    return found
+
+
 class Pictures(TestCase):
+    def written(self, name, *arguments):
+        path = self.path(name)
+        done = run("plot", *arguments, "--force", "-o", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(path, "rb") as file:
+            return file.read()
+
     def plot(self, source, *options, size=(400, 300)):
         done = run("plot", source, *options, "--size", f"{size[0]}x{size[1]}", "-o", "-", text=False)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
@@ -131,9 +159,48 @@ class Pictures(TestCase):
         self.assertEqual(set(os.listdir(os.path.dirname(out))) - {"cache"}, {"m.safetensors", "w.png"})
 
     def test_other_kinds_of_files_are_refused(self):
-        done = run("plot", self.sample("m.safetensors"), "bias", "-o", self.path("x.svg"))
-        self.assertEqual((done.returncode, os.path.exists(self.path("x.svg"))), (2, False), done.stderr)
-        self.assertIn("x.svg: pictures are written as PNG only", done.stderr)
+        done = run("plot", self.sample("m.safetensors"), "bias", "-o", self.path("x.gif"))
+        self.assertEqual((done.returncode, os.path.exists(self.path("x.gif"))), (2, False), done.stderr)
+        self.assertIn("x.gif: pictures are written as .png, .svg and .pdf", done.stderr)
+
+    def test_svg_has_texts_lines_and_the_cells_as_an_image(self):
+        source = self.sample("<&>.safetensors", [Tensor("a<b>&\x1b", "float32", (2, 3), struct.pack("<6f", 1, -1, 0, 1, 1, 1))])
+        svg = self.written("m.svg", source, "a*", "--size", "500x400")
+        root = ElementTree.fromstring(svg)
+        self.assertEqual((root.get("width"), root.get("height"), root.get("viewBox")), ("500", "400", "0 0 500 400"))
+        self.assertIn("a<b>&", "".join(text.text for text in root.iter(SVG + "text")))
+        image = next(root.iter(SVG + "image"))
+        kind, _, data = image.get(XLINK + "href").partition(",")
+        cells = pixels_of(base64.b64decode(data))
+        self.assertEqual((kind, len(cells), len(cells[0])), ("data:image/png;base64", 2, 3))
+        self.assertTrue(cells[0][1][2] > cells[0][1][0] and cells[0][0][0] > cells[0][0][2], cells)  # -1 is blue, 1 orange
+        png = self.plot(source, "a*", size=(500, 400))
+        x, y, width, height = (float(image.get(name)) for name in ("x", "y", "width", "height"))
+        self.assertEqual(png[int(y + height / 4)][int(x + width / 2)], cells[0][1])
+        self.assertEqual(self.written("m.svg", source, "a*", "--size", "500x400"), svg)
+        curves = ElementTree.fromstring(self.written("m.svg", source, "a*", "--kind", "histogram"))
+        self.assertTrue(any(len(line.get("points").split()) > 10 for line in curves.iter(SVG + "polyline")))
+
+    def test_pdf_has_outlines_and_the_cells_as_an_image(self):
+        source = self.matrix(2, 3, {(0, 1): -1})
+        pdf = self.written("m.PDF", source, "w", "--size", "500x400")
+        found = objects_of(pdf)
+        self.assertEqual([re.search(r"/Type /(\w+)", dictionary)[1] for dictionary, _ in found.values() if "/Type" in dictionary],
+                         ["Catalog", "Pages", "Page", "XObject", "XObject"])
+        self.assertIn("/MediaBox [0 0 375 300]", found[3][0])
+        dictionary, cells = found[5]
+        self.assertIn("/Width 3 /Height 2", dictionary)
+        self.assertEqual(len(cells), 18)
+        self.assertTrue(cells[5] > cells[3] and cells[0] > cells[2], cells)
+        self.assertRegex(found[4][1], rb"/I1 Do Q\n")
+        self.assertGreater(found[4][1].count(b"\nh\n"), 20)  # a polygon for each letter at least
+        self.assertEqual(self.written("m.PDF", source, "w", "--size", "500x400"), pdf)
+
+    def test_overview_and_channels_are_drawn_as_vectors(self):
+        source = self.sample("m.safetensors", [Tensor(f"layers.{i}.w", "float32", (4, 4), bytes(64)) for i in range(3)])
+        for arguments in ((), ("layers.0.w", "--kind", "channels")):
+            self.assertTrue(list(ElementTree.fromstring(self.written("o.svg", source, *arguments)).iter(SVG + "text")))
+            self.assertGreater(len(objects_of(self.written("o.pdf", source, *arguments))), 3)
 
     def test_reason_is_given_for_pictures_that_cannot_be_drawn(self):
         many = self.sample("many.safetensors", [Tensor(f"t{i}", "float32", (1,), bytes(4)) for i in range(129)])

@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kMostPixels = size_t{1} << 27;
 constexpr size_t kLongestSide = 32767;
-constexpr Rgb kInk{40, 40, 40};
 
 // The pixels whose centres lie between two places, of `count`.
 std::pair<size_t, size_t> centres_between(double from, double to, size_t count) {

@@ -8,24 +8,20 @@
 
 #include "base/result.h"
 #include "report/plot/palette.h"
-#include "report/plot/raster/stroke.h"
+#include "report/plot/raster/drawing.h"
 
 namespace weightfs::plot {
 
-/// A drawing in memory. Coordinates are pixels from the upper left corner.
-class Canvas {
+/// A drawing in memory.
+class Canvas final : public Drawing {
  public:
-  enum class Anchor { start, middle, end };
-
   /// A white drawing. Fails with resource if a side is 0 or too long for a picture.
   static Result<Canvas> create(size_t width, size_t height);
 
-  /// A line through points.
-  void line(std::span<const Point> points, Rgb colour, double width, Dashes dashes = Dashes::none);
-  /// One line of text, whose baseline begins, has its middle, or ends at a point; `upwards` turns it.
-  void text(const std::string& text, double x, double y, double size, Anchor anchor, bool upwards = false);
-  /// Cells of one colour each, as an image that is scaled to a rectangle without smoothing.
-  void image(std::span<const Rgb> cells, size_t columns, size_t rows, double x, double y, double width, double height);
+  void line(std::span<const Point> points, Rgb colour, double width, Dashes dashes = Dashes::none) override;
+  void text(const std::string& text, double x, double y, double size, Anchor anchor, bool upwards = false) override;
+  void image(std::span<const Rgb> cells, size_t columns, size_t rows, double x, double y, double width,
+             double height) override;
 
   size_t width() const { return width_; }
   size_t height() const { return pixels_.size() / width_; }

@@ -1,11 +1,10 @@
 #include "report/plot/raster/png.h"
 
-#include <zlib.h>
-
 #include <string_view>
 #include <vector>
 
 #include "base/digest.h"
+#include "report/plot/raster/deflate.h"
 
 namespace weightfs::plot {
 namespace {
@@ -24,36 +23,6 @@ void add_chunk(std::string& out, std::string_view type, std::string_view bytes) 
   add_number(out, crc32(0, std::as_bytes(std::span(out).subspan(begin))));
 }
 
-class Deflate {
- public:
-  explicit Deflate(std::string& out) : out_(out), is_open_(deflateInit(&stream_, Z_DEFAULT_COMPRESSION) == Z_OK) {}
-  Deflate(const Deflate&) = delete;
-  Deflate& operator=(const Deflate&) = delete;
-  ~Deflate() {
-    if (is_open_) deflateEnd(&stream_);
-  }
-
-  bool add(std::span<unsigned char> bytes, int flush) {
-    if (!is_open_) return false;
-    stream_.next_in = bytes.data();
-    stream_.avail_in = static_cast<uInt>(bytes.size());
-    do {
-      stream_.next_out = part_.data();
-      stream_.avail_out = static_cast<uInt>(part_.size());
-      if (deflate(&stream_, flush) == Z_STREAM_ERROR) return false;
-      const std::string_view made(reinterpret_cast<const char*>(part_.data()), part_.size() - stream_.avail_out);
-      if (!made.empty()) add_chunk(out_, "IDAT", made);
-    } while (stream_.avail_out == 0);
-    return true;
-  }
-
- private:
-  std::string& out_;
-  z_stream stream_ = {};
-  bool is_open_;
-  std::vector<unsigned char> part_ = std::vector<unsigned char>(size_t{64} << 10);
-};
-
 }  // namespace
 
 Result<std::string> to_png(std::span<const Rgb> pixels, size_t width) {
@@ -63,8 +32,7 @@ Result<std::string> to_png(std::span<const Rgb> pixels, size_t width) {
   add_number(header, pixels.size() / width);
   header += std::string_view("\x08\x02\0\0\0", 5);  // 8 bits, RGB, the usual compression and filters, not interlaced
   add_chunk(out, "IHDR", header);
-  Deflate deflate(out);
-  bool is_done = true;
+  Deflate deflate([&](std::string_view compressed) { add_chunk(out, "IDAT", compressed); });
   std::vector<unsigned char> row(1 + 3 * width), above(3 * width);
   row[0] = kFilterUp;
   for (size_t begin = 0; begin + width <= pixels.size(); begin += width) {
@@ -74,9 +42,9 @@ Result<std::string> to_png(std::span<const Rgb> pixels, size_t width) {
       row[1 + i] = static_cast<unsigned char>(value - above[i]);
       above[i] = value;
     }
-    is_done = is_done && deflate.add(row, Z_NO_FLUSH);
+    TRY_VOID(deflate.add(row));
   }
-  if (!is_done || !deflate.add({}, Z_FINISH)) return failure(Code::resource, "png: zlib has no memory");
+  TRY_VOID(deflate.finish());
   add_chunk(out, "IEND", "");
   return out;
 }

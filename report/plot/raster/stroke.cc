@@ -8,8 +8,7 @@
 namespace weightfs::plot {
 namespace {
 
-constexpr double kDash = 4, kPeriod = 6;  // pixels drawn, and with the gap after them
-constexpr double kMiterLimit = 10;        // the usual one: sharper turns are bevelled
+constexpr double kMiterLimit = 10;  // the usual one: sharper turns are bevelled
 
 // A part of a line, and the distance along the line to it.
 struct Segment {

@@ -9,6 +9,9 @@ namespace weightfs::plot {
 
 enum class Dashes { none, some };
 
+/// The pixels of a dash, and with the gap after it.
+inline constexpr double kDash = 4, kPeriod = 6;
+
 /// Adds the parts of a line through points to the coverage of a drawing of this size: mitred where it turns, and cut
 /// off straight at its ends. What lies outside the drawing costs nothing; a point that is not finite interrupts the
 /// line.
