@@ -9,7 +9,7 @@ FUZZING = 4  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
 COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_export", "test_names", "test_numbers",
-            "test_one_model", "test_plot", "test_printable", "test_truth", "test_verdicts", "test_views")
+    "test_one_model", "test_plot", "test_printable", "test_truth", "test_verdicts", "test_views"), "test_screens",
 # Files that the first ring leaves out, also their first test.
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
@@ -70,7 +70,7 @@ NOT_SANITIZED = {
     "test_hub_gguf": IN_UNIT_TESTS, "test_hub_gguf_remote": DOWNLOADS, "test_hub_hostile": IN_UNIT_TESTS,
     "test_packed_weights": IN_UNIT_TESTS, "test_formats": CORPORA,
     "test_archives": DECODING, "test_images": DECODING, "test_names": PRINTED, "test_numbers": PRINTED,
-    "test_plot_sizes": PRINTED, "test_printable": PRINTED,
+    "test_plot_sizes": PRINTED, "test_printable": PRINTED, "test_screens": PRINTED,
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,
     "test_page_hostile": CLIENTS, "test_page_far": CLIENTS, "test_page_head": CLIENTS, "test_page_model": CLIENTS,
     "test_page_tensors": CLIENTS, "test_page_directory": CLIENTS, "test_page_files": CLIENTS, "test_page_memory": CLIENTS,
