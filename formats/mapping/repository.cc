@@ -5,7 +5,6 @@
 #include <array>
 
 #include "base/text.h"
-#include "formats/common/lenient_json.h"
 #include "formats/computed_weights.h"
 #include "formats/format.h"
 
@@ -61,25 +60,6 @@ Result<std::unique_ptr<Repository>> Repository::open(const ModelPtr& model, std:
                    fmt::format("no architecture of llama.cpp is known for {}", printable(made->class_name_)));
   TRY_VOID(made->compute_float8());
   return made;
-}
-
-Result<SourcePtr> Repository::file(const std::string& path) {
-  SourcePtr opened = files_.open(path);
-  if (opened != nullptr || model_->beside == nullptr || path.find('/') != path.npos) return opened;
-  auto again = model_->beside->open(path);  // for the reason
-  if (!again && again.error().code == Code::not_found) return nullptr;
-  return again;
-}
-
-Result<const Map*> Repository::object(const std::string& path) {
-  const SourcePtr opened = TRY(file(path));
-  if (opened == nullptr) return nullptr;
-  const Map* const found = files_.object(path);
-  if (found != nullptr) return found;
-  Budget budget(opened->size());
-  const auto read = parse_small_json(*opened, budget);  // for the reason
-  if (!read) return failure(with_message(read.error(), fmt::format("{}: {}", printable(path), read.error().message)));
-  return failure(Code::corrupt, fmt::format("{} is not an object of JSON", printable(path)));
 }
 
 }  // namespace weightfs::mapping

@@ -35,11 +35,11 @@ class Repository {
   summary::SmallFiles& files() { return files_; }
 
   /// A file of the repository; null if there is none. Fails as opening does.
-  Result<SourcePtr> file(const std::string& path);
+  Result<SourcePtr> file(const std::string& path) { return files_.checked_open(path); }
 
   /// The object in a JSON file; null if there is none. Fails with corrupt if it is something else, and as file() and
   /// parse_small_json() do.
-  Result<const Map*> object(const std::string& path);
+  Result<const Map*> object(const std::string& path) { return files_.checked_object(path); }
 
  private:
   Repository(const ModelPtr& model, std::string name)

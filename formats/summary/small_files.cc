@@ -28,6 +28,25 @@ SourcePtr SmallFiles::open(const std::string& path) {
   return file->second;
 }
 
+Result<SourcePtr> SmallFiles::checked_open(const std::string& path) {
+  SourcePtr opened = open(path);
+  if (opened != nullptr || model_.beside == nullptr || path.find('/') != path.npos) return opened;
+  auto again = model_.beside->open(path);  // for the reason
+  if (!again && again.error().code == Code::not_found) return nullptr;
+  return again;
+}
+
+Result<const Map*> SmallFiles::checked_object(const std::string& path) {
+  const SourcePtr opened = TRY(checked_open(path));
+  if (opened == nullptr) return nullptr;
+  const Map* const found = object(path);
+  if (found != nullptr) return found;
+  Budget budget(opened->size());
+  const auto read = parse_small_json(*opened, budget);  // for the reason
+  if (!read) return failure(with_message(read.error(), fmt::format("{}: {}", printable(path), read.error().message)));
+  return failure(Code::corrupt, fmt::format("{} is not an object of JSON", printable(path)));
+}
+
 bool SmallFiles::has_below(std::string_view directory) const {
   return std::ranges::any_of(model_.parts, [&](const Part& part) { return part.path.starts_with(directory); });
 }

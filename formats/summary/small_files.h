@@ -32,6 +32,12 @@ class SmallFiles {
   /// The file; null if there is none. A file that cannot be opened for another reason has a warning.
   SourcePtr open(const std::string& path);
 
+  /// As open(), but fails as opening does.
+  Result<SourcePtr> checked_open(const std::string& path);
+
+  /// As object(). Fails with corrupt if the file has something else, and as checked_open() and parse_small_json() do.
+  Result<const Map*> checked_object(const std::string& path);
+
   /// The first bytes of a file, at most `most`; empty if there is none.
   std::string head(const std::string& path, uint64_t most);
 

@@ -16,11 +16,9 @@ constexpr uint64_t kMaxTemplate = uint64_t{4} << 20;  // bytes
 constexpr size_t kMaxTemplates = 100;
 constexpr std::string_view kMore = "additional_chat_templates/";
 constexpr std::string_view kJinja = ".jinja";
-
-struct Template {
-  std::string name;
-  std::string text;
-};
+constexpr const char* kConfig = "tokenizer_config.json";
+constexpr const char* kJinjaFile = "chat_template.jinja";
+constexpr const char* kJsonFile = "chat_template.json";
 
 // Python reads a text with each line end as a line feed.
 std::string with_line_feeds(std::string_view text) {
@@ -54,25 +52,27 @@ std::vector<std::string> more_paths(const Model& model) {
   return paths;
 }
 
-Result<void> add_jinja(Repository& repository, const Source& file, std::vector<Template>& out) {
-  out.push_back({"default", TRY(read_template(file, "chat_template.jinja"))});
-  for (const std::string& path : more_paths(repository.model())) {
-    const SourcePtr more = TRY(repository.file(path));
+Result<void> add_jinja(const Model& model, summary::SmallFiles& files, const Source& file,
+                       std::vector<ChatTemplate>& out) {
+  out.push_back({"default", TRY(read_template(file, kJinjaFile)), kJinjaFile});
+  for (const std::string& path : more_paths(model)) {
+    const SourcePtr more = TRY(files.checked_open(path));
     if (more == nullptr) continue;
     const std::string name = path.substr(kMore.size(), path.size() - kMore.size() - kJinja.size());
-    out.push_back({name, TRY(read_template(*more, path))});
+    out.push_back({name, TRY(read_template(*more, path)), path});
   }
   return {};
 }
 
-void add_stated(const Value& stated, std::vector<Template>& out) {
-  if (const auto* const text = std::get_if<std::string>(&stated)) out.push_back({"default", *text});
+void add_stated(const Value& stated, const std::string& file, std::vector<ChatTemplate>& out) {
+  if (const auto* const text = std::get_if<std::string>(&stated)) out.push_back({"default", *text, file});
   const auto* const list = std::get_if<List>(&stated);
   if (list == nullptr) return;
   for (const Value& each : *list) {
     const auto* const choice = std::get_if<Map>(&each);
     const auto* const text = choice == nullptr ? nullptr : choice->find_as<std::string>("template");
-    if (text != nullptr && out.size() < kMaxTemplates) out.push_back({std::string(text_in(*choice, "name")), *text});
+    if (text != nullptr && out.size() < kMaxTemplates)
+      out.push_back({std::string(text_in(*choice, "name")), *text, file});
   }
 }
 
@@ -86,10 +86,10 @@ std::string name_in_key(std::string_view name) {
   return out;
 }
 
-void add_keys(const std::vector<Template>& templates, Keys& keys) {
-  const Template* by_default = nullptr;
+void add_keys(const std::vector<ChatTemplate>& templates, Keys& keys) {
+  const ChatTemplate* by_default = nullptr;
   std::vector<std::string> names;
-  for (const Template& each : templates) {
+  for (const ChatTemplate& each : templates) {
     const std::string name = name_in_key(each.name);
     if (name == "default") by_default = &each;
     if (name.empty() || name == "default") continue;
@@ -102,16 +102,22 @@ void add_keys(const std::vector<Template>& templates, Keys& keys) {
 
 }  // namespace
 
-Result<void> add_chat_template(Repository& repository, const Map& tokenizer_config, Keys& keys) {
-  std::vector<Template> templates;
-  if (const Value* const stated = tokenizer_config.find("chat_template")) {
-    add_stated(*stated, templates);
-  } else if (const SourcePtr jinja = TRY(repository.file("chat_template.jinja"))) {
-    TRY_VOID(add_jinja(repository, *jinja, templates));
-  } else if (const Map* const json = TRY(repository.object("chat_template.json"))) {
-    if (const Value* const text = json->find("chat_template")) add_stated(*text, templates);
+Result<std::vector<ChatTemplate>> read_chat_templates(const Model& model, summary::SmallFiles& files,
+                                                      const Map* tokenizer_config) {
+  std::vector<ChatTemplate> templates;
+  const Value* const stated = tokenizer_config == nullptr ? nullptr : tokenizer_config->find("chat_template");
+  if (stated != nullptr) {
+    add_stated(*stated, kConfig, templates);
+  } else if (const SourcePtr jinja = TRY(files.checked_open(kJinjaFile))) {
+    TRY_VOID(add_jinja(model, files, *jinja, templates));
+  } else if (const Map* const json = TRY(files.checked_object(kJsonFile))) {
+    if (const Value* const text = json->find("chat_template")) add_stated(*text, kJsonFile, templates);
   }
-  add_keys(templates, keys);
+  return templates;
+}
+
+Result<void> add_chat_template(Repository& repository, const Map& tokenizer_config, Keys& keys) {
+  add_keys(TRY(read_chat_templates(repository.model(), repository.files(), &tokenizer_config)), keys);
   return {};
 }
 
