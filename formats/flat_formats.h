@@ -234,7 +234,11 @@ inline constexpr std::array kFirstFormats = {
 
 inline constexpr std::array kLastFormats = {
     Format{.name = "oci", .matches = matches_oci, .read = read_oci, .subject = ""},
-    Format{.name = "ollama", .title = "Ollama", .matches = matches_ollama, .read = read_ollama},
+    Format{.name = "ollama",
+           .title = "Ollama",
+           .matches = matches_ollama,
+           .read = read_ollama,
+           .traits = {.has_prompt_layers = true}},
     Format{.name = "safetensors",
            .suffixes = ".safetensors",
            .matches = matches_safetensors,

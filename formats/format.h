@@ -134,6 +134,7 @@ struct Traits {
   bool has_logical_shapes = false;      ///< shapes count weights, also those of types that weightfs does not know
   bool has_many_quantisations = false;  ///< a repository has many files of it, each with all weights in another type
   bool has_version_of_storage = false;  ///< its version is about how numbers are stored: it tells users nothing
+  bool has_prompt_layers = false;       ///< its files `template`, `system`, `params.json`, `license` are for prompts
 };
 
 /// A directory that is one model: it is named by one of its files, the entry.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formats/common/cursor.h"
+#include "formats/gguf/stored_keys.h"
 #include "formats/mapping/tokenizer/tokenizer_json.h"
 #include "formats/mapping/tokenizer/tokens.h"
 
@@ -12,8 +13,6 @@ namespace weightfs::mapping {
 namespace {
 
 constexpr uint64_t kMaxKeyText = uint64_t{4} << 20;
-constexpr uint64_t kMaxKeyName = 65'535;
-constexpr gguf::Dialect kDialect = {.version = 3, .order = std::endian::little};  // counts have 64 bits
 
 // The cursor behind the head of a list; the number of its elements is that of the stored value.
 Result<Cursor> elements_of(const StoredKey& key) {
@@ -33,20 +32,14 @@ Result<double> number_at(Cursor& cursor, gguf::ValueType type) {
 
 Result<StoredTokenizer> StoredTokenizer::find(const GgufKeys& keys, Budget& budget) {
   StoredTokenizer out;
-  std::string name;
-  for (const GgufKeys::Entries& entries : keys.entries) {
-    const Slice& bytes = entries.bytes;
-    Cursor cursor(bytes, 0, bytes.size(), keys.order);
-    for (uint64_t i = 0; i < entries.count; ++i) {
-      TRY_VOID(gguf::read_string(cursor, kDialect, kMaxKeyName, name));
-      uint64_t room = 0;
-      gguf::StoredValue value = TRY(gguf::read_value(cursor, kDialect, room, budget));
-      if (!name.starts_with("tokenizer.")) continue;
-      TRY_VOID(budget.charge(Cost::step));
-      Slice stored = TRY(slice(bytes.whole(), bytes.offset() + value.begin, value.end - value.begin));
-      out.keys_.emplace_back(name, StoredKey{std::move(stored), std::move(value), keys.order});
-    }
-  }
+  const auto add = [&](const std::string& key, const Slice& entries, const gguf::StoredValue& value) -> Result<void> {
+    if (!key.starts_with("tokenizer.")) return {};
+    TRY_VOID(budget.charge(Cost::step));
+    Slice stored = TRY(slice(entries.whole(), entries.offset() + value.begin, value.end - value.begin));
+    out.keys_.emplace_back(key, StoredKey{std::move(stored), value, keys.order});
+    return {};
+  };
+  TRY_VOID(gguf::for_each_key(keys, budget, add));
   return out;
 }
 

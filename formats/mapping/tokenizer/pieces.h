@@ -17,7 +17,7 @@ namespace weightfs::mapping {
 struct Piece {
   std::string_view text;  ///< its memory belongs to the Pieces
   float score = 0;
-  TokenType type = TokenType::normal;  ///< a user-defined piece is a normal one, as in the converter
+  TokenType type = TokenType::normal;
 };
 
 /// Charged to the budget, which outlives it, while it exists.
@@ -29,8 +29,16 @@ struct Pieces {
   Charges charges;
 };
 
-/// Fails with corrupt on a damaged file, with unsupported beyond the limits of tokenizer_json.h and if the pieces are
-/// those of a Unigram model, which llama.cpp would merge as if they were of BPE, and as Budget::charge and reading do.
-Result<Pieces> read_pieces(const Source& file, Budget& budget);
+/// For what pieces are read.
+enum class PiecesFor {
+  /// A user-defined piece is a normal one, as in the converter. Those of a Unigram model are refused with unsupported:
+  /// llama.cpp would merge them as if they were of BPE.
+  gguf,
+  people,  ///< as they are stored
+};
+
+/// Fails with corrupt on a damaged file, with unsupported beyond the limits of tokenizer_json.h, and as Budget::charge
+/// and reading do.
+Result<Pieces> read_pieces(const Source& file, Budget& budget, PiecesFor purpose = PiecesFor::gguf);
 
 }  // namespace weightfs::mapping

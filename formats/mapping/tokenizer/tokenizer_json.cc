@@ -43,6 +43,8 @@ class TokenizerReader final : public JsonEvents {
     added_token,
     model,
     vocab,
+    pieces,
+    piece,
     merges,
     pair,
     description,
@@ -70,7 +72,9 @@ class TokenizerReader final : public JsonEvents {
   bool take(Value value);
   void take_field_of_token(Value value);
   void take_field_of_model(const Value& value);
-  bool add_entry(uint64_t id);
+  bool add_entry(uint64_t id, float score = 0);
+  bool take_score(const Value& value);
+  bool add_piece();
   bool add_token();
   bool add_merge(std::string_view text);
   bool add_part(std::string_view text);
@@ -90,6 +94,7 @@ class TokenizerReader final : public JsonEvents {
   bool has_text_ = false;
   std::string pair_;
   int parts_ = 0;
+  double score_ = 0;  // of a piece
   std::optional<Error> error_;
 };
 
@@ -120,6 +125,10 @@ bool TokenizerReader::unsigned_integer(uint64_t n) {
 bool TokenizerReader::string(std::string& text) {
   if (at() == At::merges) return add_merge(text);
   if (at() == At::pair) return add_part(text);
+  if (at() == At::piece && parts_ == 0) {
+    key_.swap(text);
+    return ++parts_ > 0;
+  }
   if (at() == At::description) return charge(Cost::kept, text.size()) && has_built(builder_->string(text));
   return take(Value(std::move(text)));
 }
@@ -151,6 +160,10 @@ bool TokenizerReader::take(Value value) {
       return fail("an added token is not an object");
     case At::vocab:
       return fail(fmt::format("the id of {} is not a whole number", quoted(key_)));
+    case At::piece:
+      return take_score(value);
+    case At::pieces:
+      return fail(fmt::format("token {} is not a text with a score", out_.vocab_count));
     case At::merges:
     case At::pair:
       break;
@@ -180,7 +193,22 @@ void TokenizerReader::take_field_of_model(const Value& value) {
   if (key_ == "ignore_merges" && flag != nullptr) out_.ignores_merges = *flag;
 }
 
-bool TokenizerReader::add_entry(uint64_t id) {
+bool TokenizerReader::take_score(const Value& value) {
+  const auto* const real = std::get_if<double>(&value);
+  const auto* const whole = std::get_if<int64_t>(&value);
+  if (parts_ != 1 || (real == nullptr && whole == nullptr))
+    return fail(fmt::format("token {} is not a text with a score", out_.vocab_count));
+  ++parts_;
+  score_ = real != nullptr ? *real : static_cast<double>(*whole);
+  return true;
+}
+
+bool TokenizerReader::add_piece() {
+  if (parts_ != 2) return fail(fmt::format("token {} is not a text with a score", out_.vocab_count));
+  return add_entry(out_.vocab_count, static_cast<float>(score_));
+}
+
+bool TokenizerReader::add_entry(uint64_t id, float score) {
   if (id >= kMaxTokens || out_.vocab_count >= kMaxTokens)
     return fail({Code::unsupported, fmt::format("tokenizer.json: id {} of a vocabulary of more than {} tokens",
                                                 grouped(id), grouped(kMaxTokens))});
@@ -189,7 +217,7 @@ bool TokenizerReader::add_entry(uint64_t id) {
   if (keep_ == Keep::counts) return true;
   if (key_.size() > kMaxTokenText) return fail("a token of more than 64 KiB");
   if (!charge(Cost::kept, key_.size() + 2 * sizeof(VocabEntry))) return false;
-  out_.vocab.push_back({out_.texts.add(key_), static_cast<uint32_t>(id)});
+  out_.vocab.push_back({out_.texts.add(key_), static_cast<uint32_t>(id), score});
   return true;
 }
 
@@ -211,7 +239,7 @@ bool TokenizerReader::add_merge(std::string_view text) {
   if (out_.merge_count >= kMaxTokens)
     return fail({Code::unsupported, fmt::format("tokenizer.json: more than {} merges", grouped(kMaxTokens))});
   ++out_.merge_count;
-  if (keep_ == Keep::counts) return true;
+  if (keep_ != Keep::everything) return true;
   if (!charge(Cost::kept, text.size() + sizeof(uint64_t))) return false;
   append_gguf_text(out_.merges.encoded, text);
   ++out_.merges.count;
@@ -259,6 +287,8 @@ bool TokenizerReader::begin_object() {
       ++depth_;
       return true;
     case At::vocab:
+    case At::pieces:
+    case At::piece:
     case At::merges:
     case At::pair:
       break;
@@ -274,11 +304,15 @@ bool TokenizerReader::begin_array() {
       return key_ == "added_tokens" ? enter(At::added_tokens) : enter_nested(At::skipped);
     case At::model:
       if (key_ == "vocab" && out_.type.empty()) out_.type = "Unigram";
+      if (key_ == "vocab" && keep_ == Keep::vocabulary) return enter(At::pieces);
       return key_ == "merges" ? enter(At::merges) : enter_nested(At::skipped);
     case At::merges:
       pair_.clear();
       parts_ = 0;
       return enter(At::pair);
+    case At::pieces:
+      parts_ = 0;
+      return enter(At::piece);
     case At::added_token:
       return enter_nested(At::skipped);
     case At::description:
@@ -289,6 +323,7 @@ bool TokenizerReader::begin_array() {
       return true;
     case At::added_tokens:
     case At::vocab:
+    case At::piece:
     case At::pair:
       break;
   }
@@ -302,6 +337,7 @@ bool TokenizerReader::end(bool (ValueBuilder::*end_of_value)()) {
   open_.pop_back();
   if (ended == At::added_token) return add_token();
   if (ended == At::pair) return add_pair();
+  if (ended == At::piece) return add_piece();
   if (ended != At::description) return true;
   if (Value* const field = description()) *field = builder_->take();
   builder_.reset();

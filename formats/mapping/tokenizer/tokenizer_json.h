@@ -24,6 +24,7 @@ inline constexpr uint64_t kMaxTokenText = uint64_t{64} << 10;      ///< of a tok
 struct VocabEntry {
   std::string_view text;
   uint32_t id = 0;
+  float score = 0;  ///< of Unigram
 };
 
 /// An object of added_tokens.
@@ -62,7 +63,11 @@ struct TokenizerJson {
 };
 
 /// What is kept of model.vocab and model.merges.
-enum class Keep { everything, counts };
+enum class Keep {
+  everything,  ///< but the vocabulary of Unigram, which has no other form in llama.cpp
+  counts,
+  vocabulary  ///< also of Unigram; no merges
+};
 
 /// Fails with corrupt on invalid JSON and on values of another form than that of the library, with unsupported beyond
 /// the limits above, and as Budget::charge and reading do.
