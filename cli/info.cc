@@ -13,6 +13,7 @@
 #include "cli/console/outcome.h"
 #include "cli/console/report_error.h"
 #include "cli/findings/duplicates.h"
+#include "cli/findings/texts.h"
 #include "cli/open_source.h"
 #include "cli/options/memory_options.h"
 #include "cli/verbs.h"
@@ -40,6 +41,7 @@ struct InfoArguments {
   bool metadata = false;
   bool tensors = false;
   std::optional<info::MemoryQuestion> memory;
+  info::TextRequest texts;
 };
 
 // Prints what sources are, one after the other.
@@ -158,7 +160,7 @@ class Info {
     }
     if (arguments_.metadata) {
       write("");
-      info::list_metadata(*model, style_, write);
+      info::list_metadata(*model, name, style_, write);
     }
   }
 
@@ -178,7 +180,18 @@ class Info {
   bool is_first_ = true;
 };
 
+Exit print_one_thing(InfoArguments& arguments) {
+  if (arguments.sources.size() > 1)
+    return report_error({Code::unsupported, "texts and tokens are printed of one SOURCE (see weightfs info --help)"},
+                        Exit::usage);
+  const auto opened = open_each_source(arguments.sources, arguments.input);
+  if (!opened) return report_error(opened.error());
+  return info::print_texts(arguments.sources.front(), *opened->forests.front(), arguments.texts,
+                           arguments.json ? info::Output::json : info::Output::text);
+}
+
 Exit info_of(InfoArguments& arguments) {
+  if (arguments.texts.is_any()) return print_one_thing(arguments);
   if (arguments.duplicates) {
     const auto opened = open_each_source(arguments.sources, arguments.input);
     if (!opened) return report_error(opened.error());
@@ -210,6 +223,29 @@ Option blocks_option(std::optional<size_t>& blocks) {
           }};
 }
 
+// The options that print one thing of a model.
+Options text_options(info::TextRequest& request) {
+  const auto of_kind = [&request](std::string name, std::string help, tokenizer::TextKind kind) {
+    return Option{std::move(name), "", std::move(help), [&request, kind](const std::string& value) -> Result<void> {
+                    request.kind = kind;
+                    request.name = value;
+                    return {};
+                  }};
+  };
+  Option by_name = of_kind("template", "print only the chat template, as text; NAME is one of several",
+                           tokenizer::TextKind::chat_template);
+  by_name.value = "[=NAME]";
+  Option tokens = {"tokens", "PATTERN",
+                   "print only the tokens that have this text, or \"id N\", \"id N-M\"; \"\" is all",
+                   [&request](const std::string& value) -> Result<void> {
+                     request.tokens = value;
+                     return {};
+                   }};
+  return {std::move(by_name), of_kind("system", "print only the system prompt", tokenizer::TextKind::system),
+          of_kind("parameters", "print only the parameters of generation", tokenizer::TextKind::parameters),
+          of_kind("license", "print only the text of the licence", tokenizer::TextKind::licence), std::move(tokens)};
+}
+
 }  // namespace
 
 Command info_command() {
@@ -222,6 +258,7 @@ Command info_command() {
            given->duplicates),
       flag("json", "print the content of metadata.json, or a JSON array of several models or of the duplicates",
            given->json)};
+  for (Option& option : text_options(given->texts)) own.push_back(std::move(option));
   for (Option& option : memory_options(given->memory)) own.push_back(std::move(option));
   return {"info",
           "show what a model is: size, quantisation, memory, blocks",

@@ -35,6 +35,8 @@ class Splitter {
     const bool has_value = equals < word.size();
     const Option* const option = find_option(command_, name);
     if (option == nullptr && name != "--help") return add(Kind::unknown_option, name);
+    if (option != nullptr && option->is_value_optional())
+      return add(Kind::option, name, option, has_value ? word.substr(equals + 1) : "");
     if (option != nullptr && !option->value.empty())
       return take_value(word, *option, has_value ? std::optional(word.substr(equals + 1)) : std::nullopt);
     add(has_value ? Kind::surplus_value : option == nullptr ? Kind::help : Kind::option, name, option);

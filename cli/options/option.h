@@ -20,7 +20,7 @@ namespace weightfs {
 
 struct Option {
   std::string name;   ///< "cache-size"
-  std::string value;  ///< placeholder of the value, such as "SIZE"; empty for a flag
+  std::string value;  ///< placeholder of the value, such as "SIZE"; empty for a flag; "[=NAME]" if it may be left out
   std::string help;
   /// Applies the value (empty for a flag). Fails with unsupported; the message describes the problem.
   std::function<Result<void>(const std::string& value)> take;
@@ -29,6 +29,9 @@ struct Option {
 
   /// The name in -o: "cache_size".
   std::string word() const;
+
+  /// The value is given behind `=`, or not at all.
+  bool is_value_optional() const { return value.starts_with("[="); }
 };
 
 using Options = std::vector<Option>;

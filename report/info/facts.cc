@@ -8,6 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
+#include "formats/format.h"
+#include "formats/tokenizer/texts.h"
 #include "report/info/file_facts.h"
 
 namespace weightfs::info {
@@ -18,11 +21,34 @@ using summary::Summary;
 constexpr uint64_t kUsualTokens = 8192;  // of a conversation: for the memory that a model needs
 constexpr size_t kMostItems = 4;         // of inputs, outputs, languages
 constexpr size_t kMostOperators = 6;
+constexpr size_t kColumnsOfSettings = 240;
 
 // The first line of a text of any length.
 std::string first_line(std::string_view text, const Style& style) {
   constexpr size_t kColumns = 120;
   return cut(clean(text.substr(0, text.find('\n')), style), kColumns, style);
+}
+
+// The first line of the first text of a kind that an Ollama model has as a layer; empty if it has none.
+std::string first_line_of(const Model& model, tokenizer::TextKind kind, const Style& style) {
+  if (!traits_of(model.format).has_prompt_layers) return "";
+  const auto texts = tokenizer::texts_of(model, kind);
+  return !texts || texts->empty() ? "" : first_line(trimmed(texts->front().text), style);
+}
+
+// `stop "<|im_start|>" "<|im_end|>", temperature 0.6`.
+std::string settings_text(const Map& settings) {
+  constexpr size_t kMostSettings = 8;
+  std::vector<std::string> items;
+  for (const auto& [name, value] : settings) {
+    std::string item = name;
+    const auto* const list = std::get_if<List>(&value);
+    if (list == nullptr) item += " " + to_json_line(value);
+    for (size_t i = 0; list != nullptr && i < std::min(list->size(), kMostSettings); ++i)
+      item += " " + to_json_line((*list)[i]);
+    items.push_back(std::move(item));
+  }
+  return listed(items, kMostSettings);
 }
 
 // Writes facts in their order.
@@ -36,6 +62,7 @@ class Facts {
     if (summary_.adapter) add_adapter();
     add_graph();
     add_text_model();
+    add_prompt();
     add_parts();
     add_licence();
     add_files();
@@ -60,6 +87,7 @@ class Facts {
   void add_embeddings();
   void add_vocabulary();
   void add_cache();
+  void add_prompt();
   void add_parts();
   void add_licence();
   void add_files();
@@ -242,6 +270,14 @@ void Facts::add_cache() {
         Rank::memory);
 }
 
+// What an Ollama model has besides the weights, as `ollama show` does.
+void Facts::add_prompt() {
+  const Model& model = subject_.model;
+  add_wide("system", first_line_of(model, tokenizer::TextKind::system, style_));
+  if (traits_of(model.format).has_prompt_layers)
+    add_wide("settings", cut(settings_text(summary_.generation), kColumnsOfSettings, style_));
+}
+
 void Facts::add_parts() {
   std::string vision = summary_.parameters_vision ? parameters_text(*summary_.parameters_vision) : "";
   if (!summary_.projector.empty()) vision += fmt::format("{}in {}", vision.empty() ? "" : " ", summary_.projector);
@@ -270,7 +306,8 @@ void Facts::add_licence() {
   if (summary_.adapter && !summary_.adapter->base_version.empty())
     base += fmt::format("{}{}", base.empty() ? "" : "; version ", summary_.adapter->base_version);
   if (summary_.adapter) add("base", base, Rank::never);
-  const std::string licence = licence_of(subject_);
+  std::string licence = licence_of(subject_);
+  if (licence.empty()) licence = first_line_of(subject_.model, tokenizer::TextKind::licence, style_);
   const bool can_state_one = summary_.kind != "graph" && summary_.kind != "tensors";
   add("licence", licence);
   if (licence.empty() && can_state_one) add_wide("licence", "none stated", Rank::no_licence);
@@ -282,10 +319,10 @@ void Facts::add_files() {
   add_wide("repository", repository_text(subject_), Rank::repository);
   add_wide("signature", signature_text(subject_.model));
   add_wide("nested", listed(subject_.nested, kMostItems));
+  for (const WarningsText& warning : warnings_texts(subject_, style_)) add(warning.label, warning.text, Rank::memory);
   if (style_.is_narrow()) return;
   const FilesText files = files_text(subject_);
   add("files", files.text, files.is_needed ? Rank::other : Rank::files);
-  add("warnings", warnings_text(subject_), Rank::files);
 }
 
 }  // namespace

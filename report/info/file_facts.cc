@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <vector>
 
+#include "base/text.h"
 #include "formats/completeness.h"
 #include "formats/format.h"
 #include "fs/tree/listing.h"
@@ -63,6 +65,17 @@ std::string unverified_text(const Subject& subject) {
       has_check<CheckedTensors>(*model.checks))
     return "checksums in the file: not compared yet";
   return "not verified (no digest known)";
+}
+
+// Warnings of the summary, but for that which stands in place of the number of parameters.
+std::vector<std::string> warnings_about_facts(const Subject& subject) {
+  const std::vector<std::string>& all = subject.model.warnings;
+  std::vector<std::string> out;
+  std::ranges::copy_if(subject.summary.warnings, std::back_inserter(out), [&](const std::string& warning) {
+    return std::ranges::find(all, warning) == all.end() &&
+           warning.find(": the number of parameters is ") == warning.npos;
+  });
+  return out;
 }
 
 }  // namespace
@@ -139,17 +152,29 @@ std::string signature_text(const Model& model) {
                      number("equal"), number("different"), number("unknown"));
 }
 
-std::string warnings_text(const Subject& subject) {
-  size_t shown = subject.model.warnings.size();
-  for (const Lacks::Group& group : subject.model.lacks->by_code) shown -= std::min<uint64_t>(shown, group.count);
-  const auto ignored = static_cast<size_t>(std::ranges::count_if(subject.summary.warnings, [&](const auto& warning) {
-    return std::ranges::find(subject.model.warnings, warning) == subject.model.warnings.end();
-  }));
-  std::string out = shown == 0 ? "" : grouped(shown) + ", see warnings.txt";
-  constexpr size_t kMostOfOne = 240;  // bytes of the only warning, which is shown itself
-  const std::vector<std::string>& all = subject.model.warnings;
-  if (shown == 1 && all.size() == 1 && all.front().size() <= kMostOfOne) out = all.front();
-  if (ignored > 0) out += fmt::format("{}{} about its facts, see --json", out.empty() ? "" : "; ", grouped(ignored));
+std::vector<WarningsText> warnings_texts(const Subject& subject, const Style& style) {
+  constexpr size_t kMostShown = 3;
+  constexpr size_t kMostOfOne = 240;  // columns
+  const Lacks& lacks = *subject.model.lacks;
+  const auto is_lack = [&](const std::string& warning) {
+    return std::ranges::any_of(lacks.by_code, [&](const Lacks::Group& group) { return group.first == warning; });
+  };
+  size_t count = subject.model.warnings.size();
+  for (const Lacks::Group& group : lacks.by_code) count -= std::min<uint64_t>(count, group.count);
+  std::vector<std::string> shown;
+  if (count > 0) std::ranges::remove_copy_if(subject.model.warnings, std::back_inserter(shown), is_lack);
+  const std::vector<std::string> about_facts = warnings_about_facts(subject);
+  std::vector<WarningsText> out;
+  if (shown.size() + about_facts.size() <= kMostShown) {
+    shown.insert(shown.end(), about_facts.begin(), about_facts.end());
+    for (const std::string& warning : shown) out.push_back({"warning", cut(clean(warning, style), kMostOfOne, style)});
+    return out;
+  }
+  if (count > 0)
+    out.push_back(
+        {"warnings", fmt::format("{}: weightfs cat {} warnings.txt", grouped(count), shell_word(subject.source))});
+  if (!about_facts.empty())
+    out.push_back({"warnings", fmt::format("{} about its facts: --json", grouped(about_facts.size()))});
   return out;
 }
 

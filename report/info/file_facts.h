@@ -27,9 +27,13 @@ std::string repository_text(const Subject& subject);
 /// "of 3 files: 1 equal, 0 different, 2 unknown; not verified"; empty if there is none.
 std::string signature_text(const Model& model);
 
-/// "2, see warnings.txt; 1 about its facts, see --json"; empty if there are none besides
+/// The warnings themselves if they are few, else how many there are and the command that prints them; none besides
 /// those about what the model lacks.
-std::string warnings_text(const Subject& subject);
+struct WarningsText {
+  std::string label;  ///< "warning", "warnings"
+  std::string text;
+};
+std::vector<WarningsText> warnings_texts(const Subject& subject, const Style& style);
 
 /// "verified: whole", "digest in the manifest: not compared yet", "not verified (no digest known)"; empty if it is not
 /// known of members of a container.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "fs/tree/listing.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/fitted_table.h"
@@ -33,9 +34,16 @@ FittedRow tensor_row(const Subject& subject, size_t i, const Style& style) {
           tensor.source.refused() ? painted("refused", Paint::red) : ""};
 }
 
+// The option that prints a value; empty if none does.
+std::string_view option_for(std::string_view key) {
+  if (key == "tokenizer.ggml.tokens") return "--tokens";
+  return key.find("chat_template") == key.npos || key.ends_with("chat_templates") ? "" : "--template";
+}
+
 // A value that is in a file of its own: {"count" or "nbytes", "path"}.
 std::string note_text(std::string_view key, const Map& note) {
-  const std::string_view path = text_in(note, "path");
+  const std::string_view option = option_for(key);
+  const std::string_view path = option.empty() ? text_in(note, "path") : option;
   const auto* const count = note.find_as<uint64_t>("count");
   const auto* const bytes = note.find_as<uint64_t>("nbytes");
   if ((count == nullptr && bytes == nullptr) || path.empty()) return "";
@@ -45,15 +53,17 @@ std::string note_text(std::string_view key, const Map& note) {
 }
 
 std::string value_text(std::string_view key, const Value& value) {
+  const std::string_view option = option_for(key);
+  const std::string_view where = option.empty() ? "metadata.json" : option;
   if (const auto* const map = std::get_if<Map>(&value))
     if (std::string note = note_text(key, *map); !note.empty()) return note;
   if (const auto* const text = std::get_if<std::string>(&value))
-    return text->size() <= kMaxValue ? *text : fmt::format("text of {} (metadata.json)", bytes_text(text->size()));
+    return text->size() <= kMaxValue ? *text : fmt::format("text of {} ({})", bytes_text(text->size()), where);
   const auto* const list = std::get_if<List>(&value);
   if (list != nullptr && list->size() > kMaxItems) {
     const std::string_view last = key.substr(key.rfind('.') + 1);
-    return fmt::format("{} {} (metadata.json)", grouped(list->size()),
-                       last == "tokens" || last == "merges" ? last : "values");
+    return fmt::format("{} {} ({})", grouped(list->size()), last == "tokens" || last == "merges" ? last : "values",
+                       where);
   }
   std::string json = to_json_line(value);
   if (json.size() <= kMaxValue) return json;
@@ -105,14 +115,29 @@ void list_tensors(const Subject& subject, const Style& style, Names names, const
   for (const std::string& line : left_out_lines(style)) write(line);
 }
 
-void list_metadata(const Model& model, const Style& style, const WriteLine& write) {
+void list_metadata(const Model& model, const std::string& source, const Style& style, const WriteLine& write) {
+  bool names_file = false;
+  const auto list = [&](const Map& map) {
+    list_values(map, style, [&](const std::string& line) {
+      names_file = names_file || line.ends_with(".json)");
+      write(line);
+    });
+  };
   const Map common = flat(model.common);
-  if (!common.empty()) list_values(common, style, write);
+  if (!common.empty()) list(common);
   const Map metadata = metadata_with_facts(model);
   if (metadata.empty()) return;
   if (!common.empty()) write("");
   write("metadata");
-  list_values(metadata, style, write);
+  list(metadata);
+  if (!names_file) return;
+  write("");
+  // The command stays on one line, so that it can be copied.
+  const std::string hint = "to print a file in brackets:";
+  const std::string command = fmt::format("weightfs cat {} FILE", clean(shell_word(source), style));
+  if (hint.size() + 1 + width_of(command) <= style.width) return write(hint + " " + command);
+  write(hint);
+  write(command);
 }
 
 }  // namespace weightfs::info

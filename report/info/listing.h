@@ -18,8 +18,8 @@ enum class Names { shortened, complete };
 /// A header, and a line or two for each tensor: name, type, shape, elements, size.
 void list_tensors(const Subject& subject, const Style& style, Names names, const WriteLine& write);
 
-/// All metadata, a line or more for each key. A long value is replaced by its length and the file that has it; none is
-/// cut.
-void list_metadata(const Model& model, const Style& style, const WriteLine& write);
+/// All metadata, a line or more for each key. A long value is replaced by its length and the file, or the option, that
+/// prints it, which is named with `source`; none is cut.
+void list_metadata(const Model& model, const std::string& source, const Style& style, const WriteLine& write);
 
 }  // namespace weightfs::info

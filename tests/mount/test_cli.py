@@ -297,9 +297,10 @@ class Info(TestCase):
         shown = run("info", "--tensors", "--metadata", source).stdout
         self.assertTrue(shown.startswith(run("info", source).stdout))
         self.assertRegex(shown, r"\n  encoder/weight +float32 +\[3,20\] +60 +240 B\n")
-        self.assertIn("2,000 tokens (metadata/tokenizer.ggml.tokens.json)\n", shown)
+        self.assertIn("2,000 tokens (--tokens)\n", shown)
         self.assertIn("text of 1000 B (metadata.json)\n", shown)
         self.assertRegex(shown, r"\n  short +\[1,2\]\n")
+        self.assertTrue(shown.endswith(f"\nto print a file in brackets:\nweightfs cat {source} FILE\n"), shown)
 
 
 class VerifyTree(TestCase):

@@ -21,7 +21,7 @@ std::string tensors_of(const Summarised& model, const Style& style, Names names)
 
 std::string metadata_of(const Model& model, const Style& style) {
   std::string out = "\n";
-  info::list_metadata(model, style, [&](const std::string& line) { out += line + "\n"; });
+  info::list_metadata(model, "m.gguf", style, [&](const std::string& line) { out += line + "\n"; });
   return out;
 }
 
@@ -95,16 +95,17 @@ TEST(InfoListing, LongMetadataIsReplacedByItsLengthAndFile) {
   signature.a  1
 
 metadata
-  tokenizer.ggml.tokens         128,256 tokens
-                                (metadata/tokenizer.ggml.tokens.json)
+  tokenizer.ggml.tokens         128,256 tokens (--tokens)
   tokenizer.ggml.eos_token_ids  312 values (metadata.json)
-  tokenizer.chat_template       text of 4.9 KiB (metadata.json)
+  tokenizer.chat_template       text of 4.9 KiB (--template)
   short                         [1,2,3]
   object                        {"a":1}
   text                          a text that is longer than the column that it is
                                 in, so that it is wrapped
   a.key.that.is.longer.than.the.column.of.the.keys
                                 true
+
+to print a file in brackets: weightfs cat m.gguf FILE
 )");
 }
 

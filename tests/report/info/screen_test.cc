@@ -417,6 +417,31 @@ TEST(Screen, PackedWeightsOfAnUnknownKindHaveALine) {
                                "               incomplete\n"));
 }
 
+// There is no warnings.txt without a mount.
+TEST(Screen, HasFewWarningsAndOfManyTheCommandThatPrintsThem) {
+  Summarised model = test::qwen3_summary();
+  EXPECT_THAT(screen(model), Not(HasSubstr("warning")));
+  model.model.warnings = {"tensor \"a\": odd", "key\x1b: odd"};
+  model.summary.warnings = {"config.json: not JSON; ignored"};
+  for (const char* shown : {"\n  warning      tensor \"a\": odd\n", "\n  warning      key?: odd\n",
+                            "\n  warning      config.json: not JSON; ignored\n"})
+    EXPECT_THAT(screen(model), HasSubstr(shown));
+  EXPECT_THAT(screen(model, kNarrow), HasSubstr("\n  warning     key?: odd\n"));
+  model.model.warnings.resize(120, "further");
+  EXPECT_THAT(screen(model), HasSubstr("\n  warnings     120: weightfs cat "));
+  EXPECT_THAT(screen(model), HasSubstr(" warnings.txt\n  warnings     1 about its facts: --json\n"));
+  EXPECT_THAT(screen(model), Not(HasSubstr("further")));
+}
+
+// The alert says the same.
+TEST(Screen, WarningAboutWhatIsMissingIsNotRepeated) {
+  Summarised model = test::qwen3_summary();
+  model.model.warnings = {"tensor w is missing", "another"};
+  model.model.lacks.edit().by_code[static_cast<size_t>(Code::corrupt)] = {1, "tensor w is missing"};
+  EXPECT_THAT(screen(model), HasSubstr("\n  warning      another\n"));
+  EXPECT_THAT(screen(model), Not(HasSubstr("warning      tensor w")));
+}
+
 TEST(Screen, MissingShardsMakeItIncomplete) {
   Summarised model = test::qwen3_summary();
   Lacks& lacks = model.model.lacks.edit();
