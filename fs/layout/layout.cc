@@ -5,12 +5,15 @@
 #include "base/text.h"
 #include "formats/archive/symlink.h"
 #include "formats/computed_weights.h"
+#include "formats/tokenizer/texts.h"
 #include "fs/tree/listing.h"
 
 namespace weightfs {
 namespace {
 
 using LaterModel = Later<ModelPtr>;
+
+constexpr std::string_view kMetadata = "metadata/";
 
 // The cost of the directory of a nested model, without its nodes and texts: its trees and their loaders. Measured,
 // rounded up.
@@ -75,13 +78,31 @@ bool has_uncomputed(const Model& model, const LaterWeights& weights) {
   return !computed || !(*computed)->warnings.empty();
 }
 
+// The documents of a model; without those below metadata/ if that is a tree of its own.
+std::vector<Document> documents_of(const ModelPtr& model, bool has_tree) {
+  std::vector<Document> documents;
+  for (const Document& document : model->documents)
+    if (!has_tree || !document.path.starts_with(kMetadata)) documents.push_back(document);
+  if (has_tree) return documents;
+  for (Document& document : tokenizer::template_documents(model)) documents.push_back(std::move(document));
+  return documents;
+}
+
+// Whether metadata/ is read when it is entered: blobs must be fetched to know its files, or files of a repository may
+// have chat templates.
+bool has_metadata_tree(const Model& model) {
+  return model.complete_model != nullptr || tokenizer::may_have_template_files(model);
+}
+
 // Adds the texts about the model at the top of its tree. Their list is made when one is used, because most models of a
 // large directory are only listed.
 void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>& tensors, const LaterWeights& weights,
                const std::shared_ptr<const std::string>& name) {
   const bool has_warnings = model->complete_model || !model->warnings.empty() || has_uncomputed(*model, weights);
   std::vector<std::string_view> paths = {"metadata.json", "metadata.toml", "tensors.json"};
-  for (const Document& document : model->documents) paths.push_back(document.path);
+  const bool has_tree = has_metadata_tree(*model);
+  const std::vector<Document> documents = documents_of(model, has_tree);
+  for (const Document& document : documents) paths.push_back(builder.keep(document.path));
   if (has_warnings) paths.push_back("warnings.txt");
   builder.add_files(
       paths, Later<FileList>([=]() -> Result<FileList> {
@@ -90,7 +111,7 @@ void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>
         files->push_back(text(whole, [=](const Model& m) { return metadata_json(m, *name); }));
         files->push_back(text(whole, [=](const Model& m) { return metadata_toml(m, *name); }));
         files->push_back(Later<SourcePtr>([=]() -> Result<SourcePtr> { return tensor_index(TRY(tensors.get())); }));
-        for (const Document& document : model->documents) files->push_back(document.source);
+        for (const Document& document : documents_of(model, has_tree)) files->push_back(document.source);
         if (has_warnings)
           files->push_back(text(whole, [=](const Model& m) -> Result<SourcePtr> {
             return warnings_text(m, TRY(weights.get())->warnings);
@@ -99,16 +120,19 @@ void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>
       }));
 }
 
-// The documents below metadata/, for a model whose documents are not known before it is complete.
+// metadata/, if it is a tree of its own.
 Later<TreePtr> metadata_tree(const LaterModel& model, Time modified) {
-  constexpr std::string_view kPrefix = "metadata/";
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     const ModelPtr whole = TRY(model.get());
     TreeBuilder builder(whole);
     builder.set_modified(modified);
-    for (const Document& document : whole->documents)
-      if (document.path.starts_with(kPrefix))
-        builder.add_file(std::string_view(document.path).substr(kPrefix.size()), document.source);
+    std::vector<Document> documents = documents_of(whole, false);
+    if (tokenizer::may_have_template_files(*whole))
+      for (Document& document : TRY(tokenizer::documents_of_template_files(*whole)))
+        documents.push_back(std::move(document));
+    for (const Document& document : documents)
+      if (document.path.starts_with(kMetadata))
+        builder.add_file(builder.keep(std::string_view(document.path).substr(kMetadata.size())), document.source);
     return std::move(builder).freeze();
   });
 }
@@ -194,7 +218,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
     builder.add_tree("nested", modified, nested_trees(model, source, modified, options));
   // metadata/ and warnings.txt exist even if they may be empty: a listing must not change later.
   if (layout.has(LayoutPart::metadata)) {
-    if (model->complete_model) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
+    if (has_metadata_tree(*model)) builder.add_tree("metadata", modified, metadata_tree(whole, modified));
     add_texts(builder, model, tensors, weights, name);
   }
   return std::move(builder).freeze();
