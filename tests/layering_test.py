@@ -51,7 +51,8 @@ WAIST = {
     "formats/summary/memory.h", "formats/one_model.h",
     "formats/directory/weight_files.h", "formats/gguf_keys.h", "formats/ollama/store.h", "formats/mapping/mapping.h",
     "formats/mapping/hub/hub_files.h",
-    "formats/computed_weights.h"
+    "formats/computed_weights.h", "formats/entries/entries.h", "formats/tokenizer/marked_tokens.h", "formats/tokenizer/texts.h",
+    "formats/tokenizer/vocabulary.h"
 }
 
 # Files with more code lines than scripts/figures allows. The list may only shrink.

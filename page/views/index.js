@@ -54,6 +54,18 @@ export const kViews = [
     isShown: () => false,
   },
   {
+    id: "metadata",
+    title: "Metadata",
+    load: () => import("./metadata.js"),
+    keys: [
+      ["/", "search keys and values, or tokens"],
+      ["↑ ↓", "move in the table of tokens"],
+      ["Esc", "clear the search"],
+    ],
+    needsModel: true,
+    isShown: (model) => model !== null,
+  },
+  {
     id: "compare",
     title: "Compare",
     load: () => import("./compare.js"),

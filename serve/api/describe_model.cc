@@ -108,7 +108,8 @@ Accepted<Content> describe_model(const Call& call) {
   const info::Style style = page_style();
   List facts, warnings, files;
   for (const info::Fact& fact : info::facts_of(subject, style))
-    facts.emplace_back(map_of({{"label", fact.label}, {"value", plain_text(fact.value)}}));
+    if (!fact.label.starts_with("warning"))  // they have a list of their own
+      facts.emplace_back(map_of({{"label", fact.label}, {"value", plain_text(fact.value)}}));
   for (size_t i = 0; i < std::min(model.warnings.size(), kMaxWarnings); ++i)
     warnings.emplace_back(printable(model.warnings[i]));
   const auto ino = ACCEPT(accepted(call.forest.resolve(of->path(), Forest::FinalLink::followed)));

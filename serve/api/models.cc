@@ -49,6 +49,12 @@ int rank_of_verification(const TensorList& tensors, size_t i) {
   return by == VerifiedBy::mismatch ? kMismatch : static_cast<int>(by);
 }
 
+Later<TextsPtr> later_texts(const ModelPtr& model, tokenizer::TextKind kind) {
+  return Later<TextsPtr>([=]() -> Result<TextsPtr> {
+    return std::make_shared<const std::vector<tokenizer::ModelText>>(TRY(tokenizer::texts_of(*model, kind)));
+  });
+}
+
 }  // namespace
 
 std::string shown_layer(std::string_view name) {
@@ -93,7 +99,15 @@ bool is_before(std::string_view a, std::string_view b) {
 }
 
 OpenModel::OpenModel(ModelPtr model, std::string path, std::string version)
-    : model_(std::move(model)), path_(std::move(path)), version_(std::move(version)) {
+    : model_(std::move(model)),
+      path_(std::move(path)),
+      version_(std::move(version)),
+      entries_([model = model_]() -> Result<std::shared_ptr<const metadata::Entries>> {
+        return metadata::Entries::of(model);
+      }),
+      vocabulary_([model = model_] { return tokenizer::read_vocabulary(*model); }),
+      texts_{later_texts(model_, tokenizer::TextKind::chat_template), later_texts(model_, tokenizer::TextKind::system),
+             later_texts(model_, tokenizer::TextKind::parameters), later_texts(model_, tokenizer::TextKind::licence)} {
   for (size_t i = 0; i < model_->tensors.size(); ++i) total_bytes_ += listed_bytes(model_->tensors, i);
 }
 

@@ -1,6 +1,7 @@
 // The models of the tree, with what the tables of the page need.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,9 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/later.h"
 #include "base/string_arena.h"
+#include "formats/entries/entries.h"
 #include "formats/model.h"
 #include "formats/summary/summary.h"
+#include "formats/tokenizer/texts.h"
+#include "formats/tokenizer/vocabulary.h"
 #include "fs/names.h"
 #include "fs/tree/forest.h"
 #include "report/plot/make.h"
@@ -39,6 +44,8 @@ inline constexpr std::string_view kNoLayer = "other";
 /// The layer of a tensor by its name: layer_of(), or kNoLayer.
 std::string shown_layer(std::string_view name);
 
+using TextsPtr = std::shared_ptr<const std::vector<tokenizer::ModelText>>;
+
 /// A model of the tree. Callable from any thread.
 class OpenModel {
  public:
@@ -66,6 +73,12 @@ class OpenModel {
   Result<std::shared_ptr<const std::vector<uint32_t>>> in_order(Order order) const;
   /// For each tensor, whether the filter shows it. Fails with resource, also when it is cancelled.
   Result<std::shared_ptr<const std::vector<char>>> matching(const Filter& filter) const;
+  // What a person reads of the metadata, computed at the first call. The last two fail as reading does; the vocabulary
+  // is null if the model has none.
+  Result<std::shared_ptr<const metadata::Entries>> entries() const { return entries_.get(); }
+  Result<tokenizer::VocabularyPtr> vocabulary() const { return vocabulary_.get(); }
+  Result<TextsPtr> texts(tokenizer::TextKind kind) const { return texts_.at(static_cast<size_t>(kind)).get(); }
+
   /// The path of a tensor below tensors/; empty if it is not known.
   std::string file_path(size_t tensor) const;
 
@@ -90,6 +103,9 @@ class OpenModel {
   mutable Filter last_filter_;
   mutable std::shared_ptr<const std::vector<char>> last_match_;
   mutable std::shared_ptr<const FilePaths> paths_;
+  const Later<std::shared_ptr<const metadata::Entries>> entries_;
+  const Later<tokenizer::VocabularyPtr> vocabulary_;
+  const std::array<Later<TextsPtr>, 4> texts_;  // by their kind
 };
 using OpenModelPtr = std::shared_ptr<const OpenModel>;
 
