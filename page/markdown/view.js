@@ -119,7 +119,8 @@ function Block({ block, context }) {
       ><${Marked} text=${block.text} context=${context}
     /><//>`;
   }
-  if (block.kind === "code") return html`<pre tabindex="0" aria-label="Code"><code>${cleanLines(block.text)}</code></pre>`;
+  if (block.kind === "code")
+    return html`<pre tabindex="0" role="group" aria-label="Code"><code>${cleanLines(block.text)}</code></pre>`;
   if (block.kind === "rule") return html`<hr />`;
   if (block.kind === "quote") return html`<blockquote><${Blocks} blocks=${block.children} context=${context} /></blockquote>`;
   if (block.kind === "list") return html`<${List} block=${block} context=${context} />`;
@@ -145,7 +146,7 @@ function levelsOf(blocks) {
 
 function FrontMatter({ rows }) {
   if (rows.length === 0) return null;
-  return html`<dl class="front" aria-label="Front matter">
+  return html`<dl class="front">
     ${rows.map(
       ([key, value], i) => html`<div key=${i}>
         <dt>${clean(key)}</dt>

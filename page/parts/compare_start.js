@@ -21,14 +21,13 @@ function Chosen({ path, onChange }) {
     : [];
   return html`<div class="card chosen">
     <span>A: <span class="name" title=${clean(path)}>${shorten(path, 120)}</span></span>
-    <span class="muted">${parts.filter(Boolean).join(" · ")}</span>
+    <span class="muted">${parts.filter(Boolean).join(" · ") || "…"}</span>
     <button type="button" onClick=${onChange}>Choose another</button>
   </div>`;
 }
 
 // `a` is the path of A, or undefined.
-export function CompareStart({ location, a }) {
-  const [isSingle, setIsSingle] = useState(false);
+export function CompareStart({ location, source, a }) {
   const [isOther, setIsOther] = useState(false);
   const present = isOther ? undefined : a;
   const target = useMemo(() => {
@@ -39,7 +38,7 @@ export function CompareStart({ location, a }) {
     };
     return { hrefOf, note: "is A" };
   }, [present, location.dir]);
-  if (isSingle) {
+  if (source?.single) {
     return html`<p class="notice">
       This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY
     </p>`;
@@ -48,7 +47,7 @@ export function CompareStart({ location, a }) {
     ${present !== undefined && html`<${Chosen} path=${present} onChange=${() => setIsOther(true)} />`}
     <h2>${present === undefined ? "Choose the model A" : "Choose the model B"}</h2>
     <div class="stack" onClick=${(event) => event.target.closest("a") && setIsOther(false)}>
-      <${Directory} location=${location} target=${target} onList=${(list) => setIsSingle(list.single)} />
+      <${Directory} location=${location} target=${target} />
     </div>
   `;
 }

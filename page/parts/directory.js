@@ -1,6 +1,6 @@
 // The models of a directory, with its path, a filter and what they are together: to open one, or to choose one.
 
-import { html, useEffect, useRef, useState } from "../lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { formatBytes, formatCount, shorten } from "../format.js";
 import { useKeys } from "../keys.js";
@@ -85,6 +85,15 @@ function Totals({ entries, read, list }) {
   </p>`;
 }
 
+// The directories that all names begin with, such as the host of a registry: they are shown once.
+function commonPath(entries) {
+  const [first = "", ...others] = entries.map(({ name }) => name.slice(0, name.lastIndexOf("/") + 1));
+  let path = others.length > 0 ? first : "";
+  while (path !== "" && !others.every((name) => name.startsWith(path)))
+    path = path.slice(0, path.lastIndexOf("/", path.length - 2) + 1);
+  return path;
+}
+
 function useSort({ sort, order }) {
   const column = kColumns.find(({ id }) => id === sort) ?? kColumns[0];
   const present = { column: column.id, order: order === "asc" || order === "desc" ? order : firstOrder(column) };
@@ -101,12 +110,14 @@ function Content({ list, location, target }) {
   const { entries } = list;
   const read = useModelRows(entries, location.dir ?? "");
   const count = entries.filter(({ kind }) => kind !== "file").length;
+  const prefix = useMemo(() => commonPath(entries), [entries]);
   const { q = "" } = location;
   return html`
     ${(count > kFewModels || q !== "") && html`<div class="toolbar"><${Filter} query=${q} /></div>`}
     ${read.error && html`<${Failure} error=${read.error} retry=${read.retry} />`}
     <${Totals} entries=${entries} read=${read} list=${list} />
-    <${ModelTable} entries=${entries} read=${read} filter=${q} sort=${sort} onSort=${onSort} target=${target} />
+    ${prefix !== "" && html`<p class="muted">All in <span class="name">${shorten(prefix, 120)}</span></p>`}
+    <${ModelTable} entries=${entries} read=${read} filter=${q} sort=${sort} onSort=${onSort} target=${target} prefix=${prefix} />
     ${
       list.truncated &&
       html`<p class="muted">Only ${formatCount(entries.length)} entries are listed. The filter finds others by their names.</p>`

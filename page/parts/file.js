@@ -122,7 +122,7 @@ function Content({ path, file, search, form, root, paths }) {
   return html`<${Text} label=${`Text of ${clean(path)}`} text=${file.text} hits=${hits} hit=${hit} />`;
 }
 
-// `file` is that of the endpoint `files`; of one that is not listed only the path is known. `paths` is that of Markdown.
+// `file`: an element of the endpoint `files`; only the path is known if it is not listed. `paths`: the files that a text may link to.
 export function File({ model, file: listed, paths }) {
   const { path } = listed;
   const form = formOf(path);

@@ -32,12 +32,14 @@ function State({ row }) {
   return (row?.alerts ?? []).map((alert, i) => html`<${Alert} key=${i} text=${alert} />`);
 }
 
-function Name({ entry, row, target }) {
+function Name({ entry, row, target, prefix }) {
   const isDirectory = (row?.kind ?? entry.kind) === "directory";
-  const name = `${shorten(entry.name, kMostName)}${isDirectory ? "/" : ""}`;
+  const name = `${shorten(entry.name.slice(prefix.length), kMostName)}${isDirectory ? "/" : ""}`;
   const href = target.hrefOf(entry, isDirectory);
-  if (href === null) return html`<span class="name">${name}</span>${" "}<span class="muted">${target.note}</span>`;
-  return html`<a class="name" href=${href} title=${clean(entry.path)}>${name}</a>`;
+  const hasTitle = row?.title && row.title !== entry.name.slice(entry.name.lastIndexOf("/") + 1);
+  const title = hasTitle && html`${" "}<span class="title muted">${shorten(row.title, 80)}</span>`;
+  if (href === null) return html`<span class="name">${name}</span>${title}${" "}<span class="muted">${target.note}</span>`;
+  return html`<span><a class="name" href=${href} title=${clean(entry.path)}>${name}</a>${title}</span>`;
 }
 
 function kindText(entry, row) {
@@ -52,12 +54,17 @@ const numberText = (row, format, number) => (row?.kind === "model" && row.error 
 // Rendered again only if it shows something else: there may be a thousand.
 class Row extends Component {
   shouldComponentUpdate(next) {
-    return next.row !== this.props.row || next.entry !== this.props.entry || next.target !== this.props.target;
+    return (
+      next.row !== this.props.row ||
+      next.entry !== this.props.entry ||
+      next.target !== this.props.target ||
+      next.prefix !== this.props.prefix
+    );
   }
 
-  render({ entry, row, target, observe }) {
+  render({ entry, row, target, prefix, observe }) {
     return html`<tr ref=${observe} data-path=${entry.path}>
-      <th scope="row"><${Name} entry=${entry} row=${row} target=${target} /></th>
+      <th scope="row"><${Name} entry=${entry} row=${row} target=${target} prefix=${prefix} /></th>
       <td>${kindText(entry, row)}</td>
       <td class="number">${numberText(row, formatParameters, row?.parameters)}</td>
       <td>${clean(row?.quantised ?? "")}</td>
@@ -69,7 +76,7 @@ class Row extends Component {
 }
 
 class Card extends Row {
-  render({ entry, row, target, observe }) {
+  render({ entry, row, target, prefix, observe }) {
     const isRead = row?.kind === "model" && row.error === undefined;
     const parts = isRead
       ? [
@@ -80,7 +87,7 @@ class Card extends Row {
         ]
       : [];
     return html`<li ref=${observe} data-path=${entry.path} class="card">
-      <${Name} entry=${entry} row=${row} target=${target} />
+      <${Name} entry=${entry} row=${row} target=${target} prefix=${prefix} />
       <span class="muted">${[kindText(entry, row), ...parts].filter(Boolean).join(" · ")}</span>
       <${State} row=${row} />
     </li>`;
@@ -113,12 +120,13 @@ function Cards({ rows, sort, onSort, common }) {
 }
 
 // `read` is that of useModelRows(). `target` is {hrefOf(entry, isDirectory), note}: where a name leads; one that leads nowhere has the
-// note. `sort` is {column, order}; `onSort(column)` is called with a row of kColumns.
-export function ModelTable({ entries, read, filter, sort, onSort, target }) {
+// note. `sort` is {column, order}; `onSort(column)` is called with a row of kColumns. Names are shown without
+// `prefix`.
+export function ModelTable({ entries, read, filter, sort, onSort, target, prefix }) {
   const isNarrow = useNarrow();
   const { rows, version, observe } = read;
   const shown = useMemo(() => sorted(entries, rows, filter, sort), [entries, rows, version, filter, sort.column, sort.order]);
-  const common = { target, observe };
+  const common = { target, prefix, observe };
   if (shown.length === 0) return html`<p class="muted">No model has these words.</p>`;
   if (isNarrow) return html`<${Cards} rows=${shown} sort=${sort} onSort=${onSort} common=${common} />`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Models">

@@ -99,7 +99,7 @@ function Comparison({ a, b, location }) {
   </div>`;
 }
 
-export default function CompareView({ location }) {
+export default function CompareView({ location, source }) {
   const a = location.a ?? location.model ?? lastModel() ?? undefined;
   const { b } = location;
   const choose = (paths) =>
@@ -124,7 +124,7 @@ export default function CompareView({ location }) {
     ${
       isChosen || isPairOfOne
         ? html`<${CompareChoice} a=${a} b=${b} onChange=${choose} />`
-        : html`<${CompareStart} key=${a} location=${location} a=${a} />`
+        : html`<${CompareStart} key=${a} location=${location} source=${source} a=${a} />`
     }
     ${
       (isChosen || isPairOfOne) &&

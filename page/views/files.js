@@ -25,50 +25,60 @@ function Entry({ file, isChosen }) {
   </li>`;
 }
 
+function Entries({ files, chosen }) {
+  return html`<ul class="entries">
+    ${files.map((file) => html`<${Entry} key=${file.path} file=${file} isChosen=${file.path === chosen} />`)}
+  </ul>`;
+}
+
 function Group({ title, files, chosen }) {
   if (files.length === 0) return null;
   return html`<section>
     <h2>${title}</h2>
-    <ul class="entries">
-      ${files.map((file) => html`<${Entry} key=${file.path} file=${file} isChosen=${file.path === chosen} />`)}
-    </ul>
+    <${Entries} files=${files} chosen=${chosen} />
   </section>`;
 }
 
-// The names that have the search. The list of a response is cut, so that of many files the server is asked.
-function useFiles(model, query) {
-  const { value, error, retry } = useLoad(
-    (signal) => getJson("files", { model: model.path, q: query }, signal),
-    [model.path, model.v, query],
-  );
-  // What it takes to convert a model is known only when it has been looked at, which may take a while.
-  const views = useLoad((signal) => getJson("files", { model: model.path, views: 1 }, signal), [model.path, model.v]);
-  return { value, error, retry, views: views.value?.files ?? [] };
+// The files of the model in other formats: what it takes to convert a model is looked at when a person wants to know.
+function Views({ model, chosen, onFiles }) {
+  const [isOpen, setIsOpen] = useState(chosen?.startsWith("views/"));
+  const load = async (signal) => {
+    if (!isOpen) return undefined;
+    const { files } = await getJson("files", { model: model.path, views: 1 }, signal);
+    onFiles(files);
+    return files;
+  };
+  const { value, error, retry } = useLoad(load, [model.path, model.v, isOpen]);
+  return html`<details open=${isOpen} onToggle=${(event) => setIsOpen(event.target.open)}>
+    <summary>The model in other formats</summary>
+    ${error && html`<${Failure} error=${error} retry=${retry} />`}
+    ${isOpen && !value && !error && html`<${Loading} />`}
+    ${value && html`<${Entries} files=${value} chosen=${chosen} />`}
+  </details>`;
 }
 
-function List({ model, all, chosen, query, onSearch, isMany }) {
-  const { value, views } = all;
-  const own = value.files.filter((file) => file.own);
-  const made = value.files.filter((file) => !file.own);
-  const hasQuery = (file) => file.name.toLowerCase().includes(query.toLowerCase());
+function Search({ query, onSearch }) {
+  return html`<input
+    type="search"
+    placeholder="Search files"
+    aria-label="Search files"
+    autocomplete="off"
+    spellcheck=${false}
+    value=${query}
+    onInput=${(event) => onSearch(event.target.value)}
+  />`;
+}
+
+// `list` is a response of the endpoint `files`.
+function List({ list, chosen, children }) {
+  const { files, total } = list;
   return html`<nav class="file-list" aria-label="Files">
-    ${
-      isMany &&
-      html`<input
-        type="search"
-        placeholder="Search files"
-        aria-label="Search files"
-        autocomplete="off"
-        spellcheck=${false}
-        value=${query}
-        onInput=${(event) => onSearch(event.target.value)}
-      />`
-    }
-    <${Group} title="Files of the model" files=${own} chosen=${chosen} />
-    ${value.total > value.files.length && html`<p class="muted">${formatCount(value.total - value.files.length)} more; search for one.</p>`}
-    <${Group} title="About the model" files=${made} chosen=${chosen} />
-    <${Group} title="The model in other formats" files=${views.filter(hasQuery)} chosen=${chosen} />
-    ${value.total === 0 && html`<p class="muted">No file has this name.</p>`}
+    ${children[0]}
+    <${Group} title="Files of the model" files=${files.filter((file) => file.own)} chosen=${chosen} />
+    ${total > files.length && html`<p class="muted">${formatCount(total - files.length)} more; search for one.</p>`}
+    <${Group} title="About the model" files=${files.filter((file) => !file.own)} chosen=${chosen} />
+    ${total === 0 && html`<p class="muted">No file has this name.</p>`}
+    ${children[1]}
   </nav>`;
 }
 
@@ -88,33 +98,32 @@ const firstOf = (files) =>
 
 export default function FilesView({ location, model }) {
   const [query, setQuery] = useState("");
-  const all = useFiles(model, query);
-  const [first, setFirst] = useState(null);
-  const files = all.value?.files ?? [];
-  if (first === null && all.value && query === "")
-    setFirst({ file: firstOf(files), isMany: all.value.total > kManyFiles, files });
-  const known = first?.files ?? [];
-  const paths = useMemo(() => new Map(known.filter((file) => file.own).map((file) => [file.name, file.path])), [first]);
-  if (all.error && !first) return html`<h1 class="hidden-text">Files</h1><${Failure} error=${all.error} retry=${all.retry} />`;
-  if (!first) return html`<h1 class="hidden-text">Files</h1><${Loading} />`;
-  const chosen = location.file ?? first.file?.path;
-  const listed = [...files, ...known, ...all.views].find((file) => file.path === chosen) ?? {
-    path: chosen,
-    name: chosen,
-    role: "text",
-  };
+  const [views, setViews] = useState([]);
+  const load = async (signal) => ({ query, ...(await getJson("files", { model: model.path, q: query }, signal)) });
+  const { value, error, retry } = useLoad(load, [model.path, model.v, query]);
+  const [all, setAll] = useState(null);
+  if (all === null && value?.query === "") setAll(value);
+  const paths = useMemo(
+    () => new Map((all?.files ?? []).filter((file) => file.own).map((file) => [file.name, file.path])),
+    [all],
+  );
+  const title = html`<h1 class="hidden-text">Files</h1>`;
+  if (error && !all) return html`${title}<${Failure} error=${error} retry=${retry} />`;
+  if (!all) return html`${title}<${Loading} />`;
+  const chosen = location.file ?? firstOf(all.files)?.path;
+  const known = [...value.files, ...all.files, ...views].find((file) => file.path === chosen);
+  const file = known ?? { path: chosen, name: chosen, role: "text" };
   return html`
-    <h1 class="hidden-text">Files</h1>
-    <${List} model=${model} all=${all} chosen=${chosen} query=${query} onSearch=${setQuery} isMany=${first.isMany} />
+    ${title}
+    <${List} list=${value} chosen=${chosen}>
+      ${all.total > kManyFiles && html`<${Search} query=${query} onSearch=${setQuery} />`}
+      <${Views} model=${model} chosen=${chosen} onFiles=${setViews} />
+    <//>
     <section class="file" aria-label="Chosen file">
-      ${all.error && html`<${Failure} error=${all.error} retry=${all.retry} />`}
-      ${
-        chosen === undefined
-          ? html`<p class="muted">This model has no files.</p>`
-          : listed.role === "text"
-            ? html`<${File} key=${chosen} model=${model} file=${listed} paths=${paths} />`
-            : html`<${Other} file=${listed} />`
-      }
+      ${error && html`<${Failure} error=${error} retry=${retry} />`}
+      ${chosen === undefined && html`<p class="muted">This model has no files.</p>`}
+      ${chosen !== undefined && file.role === "text" && html`<${File} key=${chosen} model=${model} file=${file} paths=${paths} />`}
+      ${chosen !== undefined && file.role !== "text" && html`<${Other} file=${file} />`}
     </section>
   `;
 }

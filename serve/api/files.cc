@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "formats/directory/weight_files.h"
+#include "formats/one_model.h"
 #include "fs/tree/listing.h"
 #include "report/text/map_of.h"
 #include "serve/api/handlers.h"
@@ -68,7 +69,8 @@ std::vector<ListedFile> files_of_container(const Model& model) {
     const std::string path(paths[i]);
     const auto stated = outside.find(part.path);
     const FileChecksums& sums = part.checksums.empty() && stated != outside.end() ? *stated->second : part.checksums;
-    out.push_back({"files/" + path, path, rank_of(path, are_weights.contains(part.path)), true, digest_text(sums)});
+    const bool is_weights = are_weights.contains(part.path) || is_named_as_weights(path.substr(path.rfind('/') + 1));
+    out.push_back({"files/" + path, path, rank_of(path, is_weights), true, digest_text(sums)});
   }
   return out;
 }

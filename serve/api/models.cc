@@ -233,7 +233,8 @@ Accepted<ModelPtr> model_at(Forest& forest, const std::string& path) {
   if (found == nullptr) return ModelPtr();
   // A directory in a model belongs to it, too.
   const auto above = forest.parent(*ino);
-  if (*ino != Forest::kRoot && above && forest.model_of(*above) == found) return missing();
+  const auto around = *ino != Forest::kRoot && above ? forest.list(*above) : listed;
+  if (*ino != Forest::kRoot && around && around->tree->model() == found) return missing();
   return accepted(with_lazy_parts(found));
 }
 

@@ -7,6 +7,7 @@ import unittest
 from browsing import needs_chromium
 from mounting import Tensor, numbers
 from page_testing import PageTestCase
+from test_page_files import CARD
 import demo
 from protobuf import data, onnx_graph, onnx_model, onnx_node, onnx_tensor, onnx_value
 
@@ -48,6 +49,10 @@ class Accessibility(PageTestCase):
         write_graph(owner.path("models/graph.onnx"))
         with open(owner.sample("models/damaged.safetensors"), "r+b") as file:
             file.truncate(os.path.getsize(file.name) - 4)
+        os.mkdir(owner.path("models/card"))
+        owner.sample("models/card/model.safetensors")
+        with open(owner.path("models/card/README.md"), "w") as file:
+            file.write(CARD)
         with open(os.path.join(VENDOR, "axe.min.js")) as file:
             cls.axe = file.read()
         return owner.path("models")
@@ -69,6 +74,9 @@ class Accessibility(PageTestCase):
     def test_views_of_a_model_have_no_violation(self):
         for view in ("model", "tensors", "files"):
             self.check_view(view, model="layers.safetensors")
+
+    def test_formatted_text_has_no_violation(self):
+        self.check_view("files", lambda page: page.wait_for("document.querySelector('.markdown')"), model="card")
 
     def test_view_of_the_damaged_model_has_no_violation(self):
         self.check_view("model", model="damaged.safetensors")

@@ -77,7 +77,8 @@ class Repository(PageTestCase):
 
     def test_other_formats_are_listed_with_their_downloads(self):
         self.show("files")
-        self.page.wait_for_text("The model in other formats")
+        self.page.click("The model in other formats")
+        self.page.wait_for("document.querySelector('.file-list details li')")
         self.assertIn("/views/model.npz", self.page.evaluate(DOWNLOADS))
 
     def test_card_is_elements(self):
@@ -160,8 +161,8 @@ class Tokens(PageTestCase):
     def test_hits_are_stepped_through(self):
         self.show("files", file="metadata/tokenizer.ggml.tokens.json")
         self.page.press("/")
-        self.page.type("word29")
-        self.page.wait_for_text("1 of 101")
+        self.page.type("word290")
+        self.page.wait_for_text("1 of 11")
         self.page.press("Enter")
         self.page.wait_for("document.querySelector('.json-found [aria-current]').innerText.startsWith('token id 2900')")
 
