@@ -402,15 +402,19 @@ Option metric_option(PlotArguments& given) {
       given.choices.metric);
 }
 
-std::vector<Option> plot_options(PlotArguments& given) {
+Option picture_file_option(PlotArguments& given) {
   Option output = text(
       "output", "FILE",
       "write a PNG, or an SVG or PDF by the ending of FILE; - is a PNG on standard output (default: show it in the "
       "terminal)",
       given.out);
   output.letter = 'o';
+  return output;
+}
+
+std::vector<Option> plot_options(PlotArguments& given) {
   return {
-      output,
+      picture_file_option(given),
       flag("force", "replace FILE", given.force),
       choice("kind", "KIND",
              "heatmap, histogram or channels of tensors; overview or experts of a model (default: heatmap of named "

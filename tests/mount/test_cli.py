@@ -214,9 +214,10 @@ class Info(TestCase):
         self.sample("models/a.safetensors")
         self.sample("models/b.gguf", format="gguf")
         size = sum(len(tensor.data) for tensor in sample_tensors())
-        rest = "tensors\t61\t\t32.00\n"
+        rest = "tensors\t61\t\t32.00\t\n"
         self.assertEqual(
             run("info", self.path("models")).stdout,
+            "name\tformat\ttensors\tbytes\tkind\tparameters\tquantisation\tbits_per_weight\tcode\n"
             f"a.safetensors\tsafetensors\t5\t{size}\t{rest}b.gguf\tgguf\t5\t{size}\t{rest}")
         shown = on_terminal("info", self.path("models"))
         self.assertRegex(shown, r"\A\S.*models +2 models · 1\.\d KiB\n\n  model +kind +parameters +quantised +bits +size\n")
@@ -232,8 +233,8 @@ class Info(TestCase):
     # semantics 27.3
     def test_rows_of_damaged_models_say_what_is_wrong(self):
         models = self.damaged()
-        rows = [line.split("\t") for line in run("info", models).stdout.splitlines()]
-        self.assertEqual([len(row) for row in rows], [8, 8, 8])
+        _, *rows = [line.split("\t") for line in run("info", models).stdout.splitlines()]
+        self.assertEqual([len(row) for row in rows], [9, 9, 9])
         self.assertEqual([row[:2] for row in rows], [["a", "safetensors"], ["b", "safetensors"], ["c", ""]])
         self.assertEqual([row[4] for row in rows][:2], ["tensors", "DAMAGED: ends 1 B early"])
         self.assertRegex(rows[2][4], "^model.safetensors: safetensors: the header is ")

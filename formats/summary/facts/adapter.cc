@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "formats/summary/diffusion/diffusion.h"
 #include "formats/summary/facts/card.h"
-#include "formats/summary/facts/diffusion.h"
 #include "formats/summary/fields.h"
 #include "formats/summary/tensors/tensor_name.h"
 

@@ -98,7 +98,7 @@ TEST(ShownNames, RealNamesAreDistinctAndKeepTheirLayers) {
   }
 }
 
-// Of each row, what is shown is its whole name but for what the header has.
+// A row shows its whole name but for what the header has.
 TEST(FittedTable, RealNamesAreNeverCut) {
   for (const auto& [model, list] : test::name_lists())
     for (const size_t width : {40U, 80U, 120U}) {

@@ -1,6 +1,6 @@
 // The names are those by which ComfyUI (comfy/model_detection.py) and diffusers (loaders/single_file_utils.py) tell
 // checkpoints apart.
-#include "formats/summary/facts/denoiser.h"
+#include "formats/summary/diffusion/denoiser.h"
 
 #include <array>
 #include <string_view>
@@ -43,7 +43,7 @@ std::string lumina(const TensorIndex& tensors, const std::string& prefix) {
   return width == 2304 ? "lumina-2" : width == 3840 ? "z-image" : "";
 }
 
-// Of SD 3 there are three, of different depths: 24 blocks, 24 with a second attention, and 38.
+// SD 3 has three versions: 24 blocks, 24 with a second attention, and 38.
 std::string sd3(const TensorIndex& tensors, const std::string& prefix) {
   if (!tensors.has(prefix + "joint_blocks.0.context_block.attn.qkv.weight")) return "";
   if (tensors.has(prefix + "joint_blocks.37.x_block.mlp.fc1.weight")) return "stable-diffusion-v3.5-large";

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "formats/summary/facts/tensor_index.h"
+#include "formats/summary/diffusion/tensor_index.h"
 
 namespace weightfs::summary {
 

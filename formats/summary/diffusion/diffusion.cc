@@ -1,4 +1,4 @@
-#include "formats/summary/facts/diffusion.h"
+#include "formats/summary/diffusion/diffusion.h"
 
 #include <fmt/core.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/text.h"
-#include "formats/summary/facts/denoiser.h"
-#include "formats/summary/facts/tensor_index.h"
+#include "formats/summary/diffusion/denoiser.h"
+#include "formats/summary/diffusion/tensor_index.h"
 #include "formats/summary/fields.h"
 
 namespace weightfs::summary {
