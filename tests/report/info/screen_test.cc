@@ -426,7 +426,7 @@ TEST(Screen, HasFewWarningsAndOfManyTheCommandThatPrintsThem) {
   for (const char* shown : {"\n  warning      tensor \"a\": odd\n", "\n  warning      key?: odd\n",
                             "\n  warning      config.json: not JSON; ignored\n"})
     EXPECT_THAT(screen(model), HasSubstr(shown));
-  EXPECT_THAT(screen(model, kNarrow), HasSubstr("\n  warning     key?: odd\n"));
+  EXPECT_THAT(screen(model, kNarrow), HasSubstr("\n  warning     tensor \"a\": odd\n")) << "more have no room";
   model.model.warnings.resize(120, "further");
   EXPECT_THAT(screen(model), HasSubstr("\n  warnings     120: weightfs cat "));
   EXPECT_THAT(screen(model), HasSubstr(" warnings.txt\n  warnings     1 about its facts: --json\n"));
