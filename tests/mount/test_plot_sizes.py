@@ -107,8 +107,8 @@ class Sizes(TestCase):
         self.assertEqual([len(set(bar) - {WHITE}) > 0 for bar in bars], [True] * 16)
 
     def test_overview_has_a_line_for_each_row(self):
-        for count in (1, 40, 100):
-            layers = [floats(f"h.{layer}.w", (1,), layer + 1) for layer in range(count)]
+        for count in (2, 40, 100):
+            layers = [floats(f"h.{layer}.w", (1,), 1.1 ** layer) for layer in range(count)]
             rows = self.plot(self.sample("m.safetensors", layers), "--kind", "overview")
             self.assertEqual(len(rows), max(800, TOP + BOTTOM + 13 * count))
             area = rows[TOP:len(rows) - BOTTOM]

@@ -159,8 +159,7 @@ TEST(ModelOfApi, StateAndLicenceAreMembers) {
   builder.metadata(R"({"modelspec.license":"apache-2.0"})").tensor("w", "F32", "1", "four");
   EXPECT_THAT(Served(builder).members("model", {"complete", "verification", "licence", "fact_warnings"}),
               ElementsAre("complete true", R"x(verification "not verified (no digest known)")x",
-                          R"(licence "apache-2.0")",
-                          "fact_warnings []"));
+                          R"(licence "apache-2.0")", "fact_warnings []"));
   EXPECT_THAT(Served(SafetensorsBuilder().tensor("w", "F32", "1", "four")).members("model", {"licence"}),
               ElementsAre("licence null"));
 }
