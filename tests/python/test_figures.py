@@ -165,7 +165,7 @@ class Statistics(MountTestCase, PythonTestCase):
         self.assertRaises(weightfs.Error, next, figures)
         self.assertRaises(weightfs.Error, model.stats)
 
-    def test_sample_says_that_it_is_one(self):
+    def test_figures_of_a_sample_are_marked(self):
         model = self.open(self.sample(tensors=[Tensor("large", "float32", (2048, 2048), Hole(1 << 24))]))
         figures = model.tensor("large").stats(sample=True)
         self.assertEqual((figures.sample, figures.count, figures.elements, figures.rows), (True, 131072, 1 << 22, None))

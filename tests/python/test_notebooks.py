@@ -56,7 +56,7 @@ class Notebooks(MountTestCase, PythonTestCase):
                      "blk.0…1 10 8.3 k 8.8 KiB 6 % float32, q8_0"):
             self.assertIn(each, mounted)
 
-    def test_what_is_wrong_comes_first(self):
+    def test_damage_is_shown_before_facts(self):
         source = self.sample("q.gguf", demo.ggml_layers(1), "gguf", demo.gguf_metadata())
         os.truncate(source, os.path.getsize(source) - 64)
         with self.assertWarnsRegex(UserWarning, "the file ends 64 bytes early"):
