@@ -154,11 +154,11 @@ Command diff_command() {
                   "is not a number of at least 0", given->limits.max_relative_error, parse_limit),
            parsed("min-snr", "DB", "lowest SNR of a tensor; implies --stat (default: no limit)",
                   "is not a number of at least 0", given->limits.min_snr_db, parse_limit),
-            names_option(given->names),
-            flag("metadata",
-                 "list all metadata that differ, also on a terminal (default: there up to 3, else their number)",
-                 given->metadata),
-            flag("json", "print a JSON object", given->json)}),
+           names_option(given->names),
+           flag("metadata",
+                "list all metadata that differ, also on a terminal (default: there up to 3, else their number)",
+                given->metadata),
+           flag("json", "print a JSON object", given->json)}),
       {},
       [given] { return run_diff(*given); }};
   command.write_failed = kTrouble;

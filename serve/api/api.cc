@@ -40,9 +40,8 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
       Endpoint{"deviation", Kind::stream, deviation},         Endpoint{"index", Kind::description, list_locations},
       Endpoint{"groups", Kind::summary, list_groups},         Endpoint{"line", Kind::computation, line},
       Endpoint{"entry", Kind::row, describe_entry},           Endpoint{"files", Kind::listing, list_files},
-      Endpoint{"memory", Kind::description, describe_memory},
-      Endpoint{"metadata", Kind::description, list_metadata}, Endpoint{"tokens", Kind::description, list_tokens},
-      Endpoint{"template", Kind::description, list_texts},
+      Endpoint{"memory", Kind::description, describe_memory}, Endpoint{"metadata", Kind::description, list_metadata},
+      Endpoint{"tokens", Kind::description, list_tokens},     Endpoint{"template", Kind::description, list_texts},
   };
   const auto& path = target.segments;
   const bool is_api = path.size() == 4 && path[0] == ".weightfs" && path[1] == "api" && path[2] == "v1";
