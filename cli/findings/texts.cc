@@ -125,7 +125,6 @@ void print_table(const tokenizer::Vocabulary& vocabulary, const std::vector<uint
     if (vocabulary.has_scores()) cells.emplace_back(to_json_line(Value(shortest_decimal(token.score))));
     table.add(std::move(cells));
   }
-  if (!is_terminal()) table.print_header();
   table.print();
 }
 
