@@ -27,8 +27,8 @@ std::string begin_of_text(std::string_view text, uint64_t most);
 /// The items [offset, offset + limit). Anything but a list, an object and a text has one item.
 Page page_of_value(const Value& value, uint64_t offset, uint64_t limit);
 
-/// The same of a JSON text, which is read as a stream. Fails with resource when it is cancelled, with corrupt if it is
-/// not JSON, and as reading does.
+/// Those of a JSON text, which is read as a stream. Fails with resource when it is cancelled, with corrupt if it is not
+/// JSON, and as reading does.
 Result<Page> page_of_document(const Source& json, uint64_t offset, uint64_t limit);
 
 }  // namespace weightfs::metadata

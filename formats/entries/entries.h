@@ -21,7 +21,7 @@ enum class Opens { nothing, text, list, object };
 struct Entry {
   std::string key;    ///< "general.name", "rope_scaling.factor": names of nested objects joined by a point
   std::string from;   ///< "gguf", "safetensors", "config.json"; "model" for the fields that all formats have
-  std::string type;   ///< that of GGUF: "uint32", "array of string"; else that of JSON: "text", "number", "list", …
+  std::string type;   ///< of GGUF: "uint32", "array of string"; else of JSON: "text", "number", "list", …
   std::string shown;  ///< the value, if it is short, else the begin of a text
   Opens opens = Opens::nothing;
   uint64_t count = 0;                  ///< of the items, or the bytes of a text

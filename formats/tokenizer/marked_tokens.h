@@ -16,7 +16,7 @@ struct MarkedPart {
 };
 
 /// Divides a text at the tokens of control and the user-defined ones, the longest first; those that are only white
-/// space do not count. The parts are the whole text. Of a text with unusually many similar tokens, the rest is one
+/// space do not count. The parts are the whole text. If it has unusually many similar tokens, the rest is one
 /// part.
 std::vector<MarkedPart> marked_tokens(std::string_view text, const Vocabulary& vocabulary);
 

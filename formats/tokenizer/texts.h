@@ -33,7 +33,7 @@ std::vector<Document> template_documents(const ModelPtr& model);
 /// Whether the model has none of these, and files that may have chat templates.
 bool may_have_template_files(const Model& model);
 
-/// The same documents of the chat templates in those files, which are read. A damaged file has none.
+/// The documents of the chat templates in these files, which are read. A damaged file has none.
 Result<std::vector<Document>> documents_of_template_files(const Model& model);
 
 }  // namespace weightfs::tokenizer

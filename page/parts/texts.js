@@ -10,7 +10,7 @@ import { Text } from "./text.js";
 
 const kTitles = { template: "Chat template", system: "System prompt", parameters: "Parameters", licence: "Licence" };
 const kNoHits = { starts: [], ends: [], isCut: false };
-// Of a template with more, the text is shown without marks.
+// A template with more is shown without marks.
 const kMostMarked = 200_000;
 
 // The parts of the server, divided further at code: [{text, id, isCode}].

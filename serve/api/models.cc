@@ -40,8 +40,8 @@ Result<void> sort_by(std::vector<uint32_t>& all, const Key& key) {
   return sort_cancellably(all, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
 }
 
-// From what must not be read to what is verified best; bytes without a digest are between those that differ and those
-// that only the connection protects.
+// From what must not be read to what is verified best. Bytes without a digest come after bytes that differ, and before
+// bytes that only the connection protects.
 int rank_of_verification(const TensorList& tensors, size_t i) {
   constexpr int kRefused = -2, kMismatch = -1;
   if (tensors.is_refused(i)) return kRefused;

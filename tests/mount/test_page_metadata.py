@@ -61,7 +61,8 @@ class Metadata(PageTestCase):
         self.assertEqual(self.page.evaluate(marked), ["<|im_start|>", "<|im_end|>"])
         self.assertEqual(self.page.evaluate("document.querySelector('.template').textContent"), CHATML)
         code = "[...document.querySelectorAll('.template .code')].map((each) => each.textContent)"
-        self.assertEqual(self.page.evaluate(code), ["{# talk #}", "{% for m in messages %}", "{{ '", "' + m.role }}", "{% endfor %}"])
+        marked = ["{# talk #}", "{% for m in messages %}", "{{ '", "' + m.role }}", "{% endfor %}"]
+        self.assertEqual(self.page.evaluate(code), marked)
         self.page.click(".template .token")
         self.page.wait_for("location.search.includes('part=tokens')")
         self.settle()
@@ -78,7 +79,7 @@ class Metadata(PageTestCase):
 class WithoutThem(PageTestCase):
     """A model without tokens and templates."""
 
-    def test_what_is_missing_is_said(self):
+    def test_missing_tokens_and_texts_have_a_sentence(self):
         self.show("metadata", part="tokens")
         self.assertIn("This model has no tokens.", self.text())
         self.show("metadata", part="texts")

@@ -100,8 +100,8 @@ class Models(PageTestCase):
         self.page.evaluate("document.querySelector('.matrix-cell').focus()")
         label = "document.querySelector('.matrix-cell').ariaLabel"
         self.assertEqual(self.page.evaluate(label), "blk.0 attn_norm: float32")
-        for key, cell in (("ArrowRight", "blk.0 attn_q: q8_0"), ("ArrowRight", "blk.0 attn_v: q8_0"), ("ArrowDown", "blk.1 attn_v: float16"),
-                          ("ArrowRight", "blk.1 attn_v: float16")):
+        for key, cell in (("ArrowRight", "blk.0 attn_q: q8_0"), ("ArrowRight", "blk.0 attn_v: q8_0"),
+                          ("ArrowDown", "blk.1 attn_v: float16"), ("ArrowRight", "blk.1 attn_v: float16")):
             self.page.press(key)
             self.page.wait_for(f"{label} === {cell!r}")
         self.page.press("Enter")

@@ -1,4 +1,5 @@
-"""The table of tensors and the view of one: names that stay apart, order, filters, statistics as columns, axes, lines, sentences."""
+"""The table of tensors and the view of one: names that stay apart, order, filters, statistics as columns, axes, lines and
+sentences."""
 import json
 import os
 import struct
@@ -115,8 +116,9 @@ class Tensors(PageTestCase):
 
     def test_common_beginning_is_left_out_before_words_are_cut(self):
         self.show("tensors")
+        names = ["model.decoder.attention.output.bias", "model.decoder.embed.bias"]
         shown = self.page.call("""(names) => import('/.weightfs/page/parts/names.js')
-          .then((m) => m.fitNames(names, 30, "model.decoder."))""", ["model.decoder.attention.output.bias", "model.decoder.embed.bias"])
+          .then((m) => m.fitNames(names, 30, "model.decoder."))""", names)
         self.assertEqual(shown, ["…attention.output.bias", "model.decoder.embed.bias"])
 
     def test_narrow_rows_have_a_line_for_the_name(self):
@@ -216,7 +218,8 @@ class Tensors(PageTestCase):
         self.assertEqual(label, f"Line of {WIDTH} elements, from {numbers.min():.4g} to {numbers.max():.4g}")
 
     def test_equal_elements_are_a_sentence(self):
-        for name, text in (("model.embed_tokens.weight", "All 4,608 elements are 0."), ("model.norm.weight", "All 48 elements are 1.")):
+        for name, text in (("model.embed_tokens.weight", "All 4,608 elements are 0."),
+                           ("model.norm.weight", "All 48 elements are 1.")):
             self.show("tensor", t=self.index_of(name))
             self.page.wait_for_text(text)
             self.page.wait_for("!document.querySelector('canvas.heatmap, section[aria-label=Line]')")

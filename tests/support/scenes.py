@@ -176,7 +176,7 @@ def qwen(folder):
 
 
 def incomplete(folder):
-    """The same of which one of two shards was not downloaded."""
+    """A repository of which one of two shards was not downloaded."""
     os.mkdir(folder)
     write_json(folder, "config.json", QWEN_CONFIG)
     tensors = qwen_tensors()
