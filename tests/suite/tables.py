@@ -9,7 +9,7 @@ FUZZING = 4  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
 COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_export", "test_names", "test_numbers",
-    "test_one_model", "test_plot", "test_printable", "test_truth", "test_verdicts", "test_views"), "test_screens",
+            "test_one_model", "test_plot", "test_printable", "test_screens", "test_truth", "test_verdicts", "test_views")
 # Files that the first ring leaves out, also their first test.
 NEEDS_BROWSER = "needs a browser"
 NEEDS_PACKAGE = "builds packages, or images of containers"
