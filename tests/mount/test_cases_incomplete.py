@@ -76,7 +76,7 @@ Incomplete = table("Incomplete", (
     info("part-of-a-gguf-missing-and-another-cut", incomplete(write_split, "gguf", FIRST, missing=2, cut=3), 5,
          ["1 of 3 shards is missing: " + SHARD(2, "gguf"), "ends 40 bytes early"], **SUMS),
     info("checkpoint-missing", incomplete(write_torch, "bin", missing=2), 5, [SHARD(2, "bin")], **SUMS),
-    Case("table-has-no-number", in_directory, ("info", SOURCE), 5, shows=["\tINCOMPLETE: 2 of 3 tensors\t\t\t\n"]),
+    Case("table-has-no-number", in_directory, ("info", SOURCE), 5, shows=["\tINCOMPLETE: 2 of 3 tensors\t\t\t\t\n"]),
     Case("screen-says-why", incomplete(INDEXED, "safetensors", missing=2), ("info", SOURCE), 5,
          shows=["  parameters   " + UNKNOWN]),
 ))
