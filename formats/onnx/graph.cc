@@ -6,6 +6,7 @@
 #include "formats/code/operators.h"
 #include "formats/common/limits.h"
 #include "formats/onnx/fields.h"
+#include "formats/onnx/value_info.h"
 #include "formats/protobuf/dimensions.h"
 
 namespace weightfs::onnx {
@@ -31,6 +32,7 @@ Result<void> GraphReader::graph(const Message& graph, const std::string& scope) 
 Result<void> GraphReader::nodes_and_tensors(const Message& graph, const std::string& scope) {
   Fields fields(scanner_, graph);
   while (const auto field = TRY(fields.next())) {
+    if (field->tag == graph::kValueInfo) TRY_VOID(check_value(graph, *field));
     if (field->tag != graph::kNode && field->tag != graph::kInitializer && field->tag != graph::kSparseInitializer)
       continue;
     Message child = TRY(scanner_.child(graph, *field));
@@ -39,6 +41,14 @@ Result<void> GraphReader::nodes_and_tensors(const Message& graph, const std::str
     if (field->tag == graph::kInitializer) TRY_VOID(initializer(std::move(child), scope));
   }
   return {};
+}
+
+// A value between nodes is shown in graph.json only, and a damaged one makes the file damaged.
+Result<void> GraphReader::check_value(const Message& graph, const Field& field) {
+  Charges charges(*container_.budget);  // released at the end
+  const Message child = TRY(scanner_.child(graph, field));
+  const auto described = describe_value(scanner_, child, charges);
+  return described ? Result<void>() : tl::unexpected(described.error());
 }
 
 Result<void> GraphReader::function(const Message& function) {

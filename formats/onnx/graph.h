@@ -42,6 +42,7 @@ class GraphReader {
 
   static std::string attribute_name(const AttributeContext& context);
   Result<void> nodes_and_tensors(const protobuf::Message& graph, const std::string& scope);
+  Result<void> check_value(const protobuf::Message& graph, const protobuf::Field& field);
   Result<void> node(const protobuf::Message& node, const std::string& scope);
   Result<void> attribute(const protobuf::Message& attribute, const NodeNames& node, const std::string& scope);
   Result<void> attribute_field(const protobuf::Message& attribute, const protobuf::Field& field,

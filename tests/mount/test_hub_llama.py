@@ -97,7 +97,13 @@ class Computes(MountTestCase):
         self.assertEqual(found.shape, expected.shape)
         self.assertLess(abs(found - expected).max(), tolerance)
         self.assertEqual(found.argmax(-1).tolist(), expected.argmax(-1).tolist())
-        self.assertEqual(result["generated"], decoder.generated(TOKENS, GENERATED))
+        # Two tokens may be as likely as rounding lets them be; processors round in other orders.
+        made = []
+        for token in result["generated"]:
+            likely = forward.log_probabilities(decoder.logits([*TOKENS, *made]))[-1]
+            self.assertGreaterEqual(likely[token], likely.max() - 2 * tolerance)
+            made.append(token)
+        self.assertEqual(len(made), GENERATED)
 
     def test_mounted_repositories_have_the_probabilities_of_their_weights(self):
         folder = self.write_repositories(COMPUTED)

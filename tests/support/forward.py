@@ -120,13 +120,6 @@ class Decoder:
         head = "lm_head" if "lm_head.weight" in self.weights else embedding
         return self.times(self.norm(values, "model.norm"), head) / config.get("logits_scaling", 1)
 
-    def generated(self, tokens, count):
-        """The most likely tokens one after the other."""
-        made = []
-        while len(made) < count:
-            made.append(int(self.logits([*tokens, *made])[-1].argmax()))
-        return made
-
 
 def softmax(values):
     powers = numpy.exp(values - values.max(-1, keepdims=True))

@@ -75,6 +75,11 @@ TEST(OnnxGraphJson, HasTypesOfValuesBetweenNodes) {
   EXPECT_THAT(text, HasSubstr("\"values\":[\n  {\"name\":\"h\",\"dtype\":\"float32\",\"shape\":[\"N\",2]}],\"nodes\""));
 }
 
+TEST(OnnxGraphJson, DamagedTypeOfAValueMakesTheFileDamaged) {
+  const Message cut = graph({}).message(13, Message().bytes(1, "h").bytes(2, std::string("\x0A\x05\x08", 3)));
+  EXPECT_FALSE(test::read(model(cut).build()));
+}
+
 TEST(OnnxGraphJson, HasFunctionsAndQuantization) {
   const Message annotated = graph({}).message(
       14, Message().bytes(1, "w").message(2, entry("SCALE_TENSOR", "s")).message(2, entry("SCALE_TENSOR", "t")));
