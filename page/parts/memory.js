@@ -13,7 +13,7 @@ const kMostContext = 2 ** 20; // of a model that does not state one
 const kHeight = 24;
 
 // What was chosen last, also for the next model.
-const chosen = { context: 8192, type: "f16", gpu: 24 };
+const chosen = { context: 8192, type: "f16", gpu: 8 };
 
 // 1024, 1536, 2048, 3072, … and the context of the model.
 function contextsUpTo(most) {

@@ -4,9 +4,11 @@ import { html } from "../lib.js";
 import { clean, cleanLines, formatBytes, formatCount, formatParameters, formatPercent, shorten } from "../format.js";
 import { Bars, hasBars } from "../parts/bars.js";
 import { Memory } from "../parts/memory.js";
+import { fitNames } from "../parts/names.js";
 import { Experts, Overview } from "../parts/overview.js";
 import { link } from "../state.js";
 
+const kNameSize = 56; // characters of a block
 const kMostWarnings = 3;
 
 function Alerts({ alerts }) {
@@ -64,10 +66,10 @@ function Facts({ model }) {
   </section>`;
 }
 
-function Block({ block }) {
+function Block({ block, name }) {
   // The roles stay when a narrow window shows the cells as two lines, where the numbers have their words.
   return html`<tr role="row">
-    <th scope="row" role="rowheader" class="name" title=${clean(block.name)}>${shorten(block.name, 56)}</th>
+    <th scope="row" role="rowheader" class="name" title=${clean(block.name)}>${name}</th>
     <td role="cell" class="number" data-word=${block.tensors === 1 ? " tensor" : " tensors"}>${formatCount(block.tensors)}</td>
     <td role="cell" class="number" data-word=" parameters">${formatParameters(block.parameters)}</td>
     <td role="cell" class="number">${formatBytes(block.bytes)}</td>
@@ -81,6 +83,10 @@ function Block({ block }) {
 
 function Blocks({ blocks }) {
   if (blocks.length === 0) return null;
+  const names = fitNames(
+    blocks.map((block) => block.name),
+    kNameSize,
+  );
   return html`<section class="panel">
     <h2>Blocks</h2>
     <div class="scroll" tabindex="0" role="region" aria-label="Blocks">
@@ -96,7 +102,7 @@ function Blocks({ blocks }) {
           </tr>
         </thead>
         <tbody role="rowgroup">
-          ${blocks.map((block, place) => html`<${Block} key=${place} block=${block} />`)}
+          ${blocks.map((block, place) => html`<${Block} key=${place} block=${block} name=${names[place]} />`)}
         </tbody>
       </table>
     </div>
