@@ -236,7 +236,7 @@ Options text_options(info::TextRequest& request) {
                            tokenizer::TextKind::chat_template);
   by_name.value = "[=NAME]";
   Option tokens = {"tokens", "PATTERN",
-                   "print only the tokens that have this text, or \"id N\", \"id N-M\"; \"\" is all",
+                   "print only the tokens that have this text, or \"id N\", \"id N-M\"; \"\" is all (default: none)",
                    [&request](const std::string& value) -> Result<void> {
                      request.tokens = value;
                      return {};

@@ -221,7 +221,7 @@ class Program(ImageTestCase):
         [ ! -e "{point}" ]"""
         done = subprocess.run(script, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"\A8\n/mnt/m\t.*\tserving\n\Z")
+        self.assertRegex(done.stdout, r"\A8\nmounted_on\t.*\n/mnt/m\t.*\tserving\n\Z")
 
     def test_serve_listens_for_other_machines(self):
         server = subprocess.Popen(self.argv("weightfs", "serve", "--listen", "0.0.0.0:0", "--no-auth", "/models/m.safetensors"),

@@ -151,7 +151,7 @@ Accepted<Content> values(const Call& call) {
   const Window& window = matrix.window;
   if (window.rows > kMaxValues || window.columns > kMaxValues)
     return httpd::refused(400, fmt::format("window: at most {} rows and columns", kMaxValues));
-  const Elements elements = ACCEPT(accepted(Elements::of(named.tensor.tensor)));
+  const Elements elements = ACCEPT(accepted(Elements::of(named.tensor.tensor))).for_samples();
   List rows;
   for (uint64_t row = window.row; row < window.row + window.rows; ++row) {
     std::vector<double> numbers(static_cast<size_t>(window.columns));
