@@ -40,7 +40,7 @@ class ServedTree(MountTestCase):
         self.sample("models/repo/model.safetensors")
         self.write("models/repo/config.json", b'{"model_type": "llama", "num_hidden_layers": 2}')
         url = self.serve(self.path("models")).url
-        listed = {line.split("\t")[0]: line.split("\t")[1] for line in run("info", url).stdout.splitlines()}
+        listed = {line.split("\t")[0]: line.split("\t")[1] for line in run("info", url).stdout.splitlines()[1:]}
         self.assertEqual(listed, {"a b.safetensors": "safetensors", "c.gguf": "gguf", "repo": "safetensors"})
         done = run("info", "--json", url + "a%20b.safetensors/")
         self.assertEqual((done.returncode, json.loads(done.stdout)["format"]), (0, "safetensors"), done.stderr)

@@ -161,8 +161,8 @@ class Cell:
     def do_diff(self):
         result = self.run("diff", self.good, self.source.argument)
         # 1: the metadata and other files may differ, because the sources do.
-        return result._replace(is_complete=all(
-            line.startswith(("metadata\t", "file\t", "added\tconfig.json\t")) for line in result.output.decode().splitlines()))
+        expected = ("change\t", "metadata\t", "file\t", "added\tconfig.json\t")
+        return result._replace(is_complete=all(line.startswith(expected) for line in result.output.decode().splitlines()))
 
     def export(self, form):
         out = self.out("model." + form)
