@@ -124,18 +124,23 @@ class Panel(PageTestCase):
         for query in ("ctx=0", "ctx=x", "kv=q9", "batch=0", "gpu=0", f"ctx={2**40}"):
             self.assertEqual(self.get(query).status, 400, query)
 
+    def choose_gpu(self, size):
+        self.page.evaluate(f"(() => {{ const select = document.querySelectorAll('.memory select')[1]; select.value = '{size}';"
+                           " select.dispatchEvent(new Event('change', {bubbles: true})); })()")
+
     def test_slider_and_selects_change_the_sentence(self):
         self.show()
         self.page.wait_for("document.querySelector('.memory [role=status]')")
         self.assertIn("Fits in 8.00 GiB: all 33 layers", self.text(".memory [role=status]"))
+        self.choose_gpu("24")
+        self.page.wait_for("document.querySelector('.memory [role=status]').innerText.startsWith('Fits in 24.0 GiB: all 33 ')")
         slider = "document.querySelector('.memory input')"
         self.assertEqual(self.page.evaluate(f"{slider}.getAttribute('aria-valuetext')"), "8,192 tokens")
         self.page.evaluate(f"{slider}.focus()")
         self.page.press("End")
         self.page.wait_for("document.querySelector('.memory').innerText.includes('131,072 tokens')")
         self.page.wait_for("document.querySelector('.memory table').innerText.includes('16.0 GiB')")
-        self.page.evaluate("(() => { const select = document.querySelectorAll('.memory select')[1]; select.value = '12';"
-                           " select.dispatchEvent(new Event('change', {bubbles: true})); })()")
+        self.choose_gpu("12")
         self.page.wait_for("document.querySelector('.memory [role=status]').innerText.startsWith('Fits in 12.0 GiB with ')")
         self.assertRegex(self.text(".memory [role=status]"), r"with \d+ of 33 layers, .* left.*; the host needs")
         self.assertIn("GPU", self.text(".memory table"))
