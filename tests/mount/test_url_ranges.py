@@ -243,7 +243,7 @@ class Retries(RangeTestCase):
             out, problem = reader.communicate(timeout=LIMIT_S)
             with self.subTest(name):
                 self.assertEqual((reader.returncode, out), (8, ""))
-                self.assertRegex(problem, rf"^weightfs: tensors/layer.{TARGET}: {re.escape(url)}: .*{case.message}.*\n$")
+                self.assertRegex(problem, rf"^weightfs: {re.escape(url)}: tensors/layer.{TARGET}: .*{case.message}.*\n$")
                 self.assertIn(len(self.ranges(name)), case.requests or (6,), self.ranges(name))
 
 
