@@ -16,7 +16,7 @@ struct RowPacked {
   SourcePtr numbers;       ///< as float32; null if the weights are in words
   SourcePtr shape;         ///< two integers that must be outputs and inputs; null if that was checked
   SourcePtr words;         ///< of each row: integers in the lowest bits first, each plus 2^(bits - 1)
-  uint32_t bits;           ///< of an integer: 1 to 8. Each integer lies in one word
+  uint32_t bits;           ///< bits of an integer, 1 to 8; no integer spans two words
   SourcePtr scales;        ///< as float32
   uint64_t rows_of_scale;  ///< rows that share one
   GroupIndex groups;       ///< of the columns: those that share a scale

@@ -17,7 +17,7 @@ inline constexpr uint64_t kMaxPageText = uint64_t{4} << 20;  ///< bytes
 struct Page {
   uint64_t total = 0;             ///< items, or bytes of a text
   std::vector<std::string> keys;  ///< of an object, one for each item
-  List items;                     ///< of a list or an object: what is nested is a text of JSON, and long texts are cut
+  List items;                     ///< of a list or an object; nested ones are JSON texts, and long texts are cut
   std::string text;               ///< of a text, at most kMaxPageText bytes
 };
 

@@ -13,7 +13,7 @@ namespace weightfs::plot {
 /// The colour of texts.
 inline constexpr Rgb kInk{40, 40, 40};
 
-/// A white drawing. Coordinates are pixels from the upper left corner; what is not finite is not drawn.
+/// A white drawing. Coordinates are pixels from the upper left corner; points that are not finite are left out.
 class Drawing {
  public:
   enum class Anchor { start, middle, end };
