@@ -77,7 +77,7 @@ TEST(OnnxGraphJson, HasTypesOfValuesBetweenNodes) {
 
 TEST(OnnxGraphJson, DamagedTypeOfAValueMakesTheFileDamaged) {
   const Message cut = graph({}).message(13, Message().bytes(1, "h").bytes(2, std::string("\x0A\x05\x08", 3)));
-  EXPECT_FALSE(test::read(model(cut).build()));
+  EXPECT_FALSE(read(model(cut).build()));
 }
 
 TEST(OnnxGraphJson, HasFunctionsAndQuantization) {
