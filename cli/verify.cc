@@ -49,11 +49,10 @@ struct VerifyArguments {
   bool verbose = false;
 
   VerdictOutput output() const {
-    using Form = VerdictOutput::Form;
     using Sources = VerdictOutput::Sources;
-    return {json    ? Form::json
-            : sarif ? Form::sarif
-                    : Form::text,
+    return {json    ? VerdictOutput::Form::json
+            : sarif ? VerdictOutput::Form::sarif
+                    : VerdictOutput::Form::text,
             verbose ? verdicts::Detail::all : verdicts::Detail::one_line,
             sources.size() == 1 ? Sources::one : Sources::several};
   }
