@@ -1,5 +1,6 @@
 #include "fs/http/session.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -151,6 +152,7 @@ void Session::answer(Request request) {
 
 void Session::begin(Response response, const Request* request, bool closes) {
   closes_ = closes;
+  take_over_ = std::move(response.take_over);
   transfer_ = std::make_unique<Transfer>(std::move(response), request, closes);
   enter(State::response, options_.stalled);
 }
@@ -162,6 +164,10 @@ std::optional<Wait> Session::send() {
   switch (progress) {
     case Transfer::Progress::sent:
       finish();
+      if (take_over_ != nullptr) {
+        hand_over();
+        return Wait::closed;
+      }
       go_on();
       return std::nullopt;
     case Transfer::Progress::blocked:
@@ -197,6 +203,13 @@ void Session::go_on() {
   // Closed at once, the connection would be reset by bytes of the client that were not read, and with it the response.
   transport_.end_writing();
   enter(State::draining, is_stopping_ ? kLastDrain : kDrain);
+}
+
+// A copy of the socket is handed over: the server closes its own.
+void Session::hand_over() {
+  if (transport_.is_encrypted() || closes_) return;
+  Descriptor copy(::fcntl(transport_.socket(), F_DUPFD_CLOEXEC, 0));
+  if (copy) take_over_(std::move(copy), std::move(received_));
 }
 
 std::optional<Wait> Session::drain() {

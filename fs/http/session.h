@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,7 @@ class Session {
   void begin(Response response, const Request* request, bool closes);
   void finish();
   void go_on();
+  void hand_over();
   void enter(State state, std::chrono::milliseconds within);
   std::optional<Wait> proceed_once();
 
@@ -63,8 +65,9 @@ class Session {
   std::string received_;
   std::unique_ptr<RequestParser> parser_;
   std::unique_ptr<Transfer> transfer_;
-  std::optional<Request> request_;  // of the transfer
-  bool closes_ = false;             // after the transfer
+  std::optional<Request> request_;                          // of the transfer
+  bool closes_ = false;                                     // after the transfer
+  std::function<void(Descriptor, std::string)> take_over_;  // Response::take_over of the transfer
   Clock::time_point begun_;
   Clock::time_point until_;  // how long the state may last
   int answered_ = 0;         // requests of this call of proceed()

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/os/descriptor.h"
 #include "base/result.h"
 #include "fs/reading/open_file.h"
 
@@ -74,6 +75,9 @@ struct Response {
   int status = 200;
   std::vector<Field> fields = {};
   std::vector<BodyPart> body = {};
+  /// Takes the connection over when the header, of status 101, was sent: its socket, and what has arrived behind the
+  /// request. Not with TLS: the connection is closed then.
+  std::function<void(Descriptor socket, std::string received)> take_over = {};
 
   Response& add(std::string name, std::string value) {
     fields.push_back({std::move(name), std::move(value)});
