@@ -253,7 +253,7 @@ std::string moved_source(const ServerState& state) {
 
 }  // namespace
 
-TreePtr status_tree(const ServerState& state) {
+TreePtr status_tree(const ServerState& state, const std::function<void(TreeBuilder&)>& add) {
   const auto dynamic_file = [&state](auto text) {
     return [&state, text]() -> Result<SourcePtr> { return in_memory(text(state)); };
   };
@@ -263,6 +263,7 @@ TreePtr status_tree(const ServerState& state) {
   builder.add_dynamic_file("stats.json", dynamic_file(stats_text));
   builder.add_dynamic_file("metrics", dynamic_file(metrics_of));
   builder.add_dynamic_file("log", dynamic_file([](const ServerState& of) { return of.log.last_lines(); }));
+  if (add) add(builder);
   return std::move(builder).freeze();
 }
 

@@ -1,6 +1,7 @@
 // .weightfs/ in the root of a mount, hidden from listings: the status, statistics, metrics and log of the mount.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,8 @@
 namespace weightfs {
 
 /// The directory with status.json, summary.json, stats.json, metrics (in the text format of Prometheus) and log.
-/// `state` must outlive the tree.
-TreePtr status_tree(const ServerState& state);
+/// `state` must outlive the tree. `add` adds what only this server has.
+TreePtr status_tree(const ServerState& state, const std::function<void(TreeBuilder&)>& add = {});
 
 /// A one-line summary: "1.2 GiB read, 2 files open, 20.0 MiB fetched; fetching model.gguf, 40 %".
 std::string summary_of(const ServerState& state);

@@ -105,7 +105,7 @@ void add_texts(TreeBuilder& builder, const ModelPtr& model, const Later<TreePtr>
   for (const Document& document : documents) paths.push_back(builder.keep(document.path));
   if (has_warnings) paths.push_back("warnings.txt");
   builder.add_files(
-      paths, Later<FileList>([=]() -> Result<FileList> {
+      paths, Later<LaterFiles>([=]() -> Result<LaterFiles> {
         const LaterModel whole = whole_model(model);
         auto files = std::make_shared<std::vector<Later<SourcePtr>>>();
         files->push_back(text(whole, [=](const Model& m) { return metadata_json(m, *name); }));

@@ -151,9 +151,9 @@ Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::str
   return Later<TreePtr>([=]() -> Result<TreePtr> {
     const ModelPtr whole = TRY(model.get());
     const auto files = TRY(make_files(whole, *source, options));
-    const auto sources_of = [](const auto& made) { return FileList(made, &made->sources); };
+    const auto sources_of = [](const auto& made) { return LaterFiles(made, &made->sources); };
     // With less of the budget left, a file may not be made again, which adds a line; the others would take its place.
-    const auto again = [=, lines = files->lines.size()]() -> Result<FileList> {
+    const auto again = [=, lines = files->lines.size()]() -> Result<LaterFiles> {
       const auto made = TRY(make_files(whole, *source, options));
       if (made->lines.size() == lines) return sources_of(made);
       return failure(Code::unsupported, fmt::format("a file of views/ cannot be made again; {}", made->lines));
@@ -162,8 +162,8 @@ Later<TreePtr> model_files(Later<ModelPtr> model, std::shared_ptr<const std::str
     builder.set_modified(modified);
     std::vector<std::string_view> paths;
     for (const std::string& path : files->paths) paths.push_back(path_in(builder, path));
-    builder.add_files(paths, whole->tensors.size() < kMinKeptTensors ? Later<FileList>(again)
-                                                                     : Later<FileList>::of(sources_of(files)));
+    builder.add_files(paths, whole->tensors.size() < kMinKeptTensors ? Later<LaterFiles>(again)
+                                                                     : Later<LaterFiles>::of(sources_of(files)));
     TRY_VOID(builder.charge(whole->budget));
     return std::move(builder).freeze();
   });

@@ -116,16 +116,17 @@ TreePtr tree_of(const Opened& opened, const ModelFileOptions& files, const std::
   return lay_out(model->model, model->source, model->modified, files, std::move(origin));
 }
 
-Result<Opened> open_entry(const SourceEntry& entry) {
-  return std::get<std::function<Result<Opened>()>>(entry.content)();
-}
-
-Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source, const ModelFileOptions& files) {
-  const Opened opened = TRY(open_entry(entry));
+// `source` is its name in messages.
+Result<Opened> open_models(const SourceEntry& entry, const std::string& source) {
+  Opened opened = TRY(std::get<std::function<Result<Opened>()>>(entry.content)());
   const auto* const listing = std::get_if<Listing>(&opened);
   if (listing != nullptr && listing->entries.empty())
     return failure(Code::unsupported, fmt::format("{}: no supported model in this directory", source));
-  return tree_of(opened, files, entry.version);
+  return opened;
+}
+
+Result<TreePtr> open_one(const SourceEntry& entry, const std::string& source, const ModelFileOptions& files) {
+  return tree_of(TRY(open_models(entry, source)), files, entry.version);
 }
 
 }  // namespace
@@ -264,6 +265,10 @@ Result<Refreshed> SourceTrees::refresh_one(const TreePtr& before) const {
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options, MayOpen proof,
                              const ModelFileOptions& files) {
   return SourceTrees(sources, sources, options, proof, files).open();
+}
+
+Result<TreePtr> open_entry(const SourceEntry& entry, const ModelFileOptions& files) {
+  return tree_of(TRY(open_models(entry, entry.path)), files);
 }
 
 TreePtr with_reopened(const Tree& directory, uint32_t entry) {

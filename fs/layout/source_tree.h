@@ -18,6 +18,10 @@ namespace weightfs {
 Result<TreePtr> open_sources(const std::vector<std::string>& sources, const OpenOptions& options, MayOpen proof,
                              const ModelFileOptions& files = {});
 
+/// The tree of a model, or of a directory of models. Fails as opening it does, and with unsupported for a directory
+/// without models.
+Result<TreePtr> open_entry(const SourceEntry& entry, const ModelFileOptions& files);
+
 /// The root tree after all names were resolved again, and all directories at the top listed again.
 struct Refreshed {
   TreePtr tree;               ///< the one before if nothing has changed; null if the new one cannot be opened

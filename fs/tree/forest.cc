@@ -35,11 +35,15 @@ Forest::Forest(TreePtr root, std::vector<Xattr> root_xattrs, ModelLimits limits)
 void Forest::add_unlisted(std::string name, TreePtr tree) {
   unlisted_ = std::move(name);
   const uint32_t nodes = tree->size();
+  unlisted_has_trees_ = tree->tree_count() > 0;
   unlisted_root_ = trees_.add(std::move(tree));
   unlisted_end_ = unlisted_root_ + nodes;
 }
 
-bool Forest::is_unlisted(Ino ino) const { return ino >= unlisted_root_ && ino < unlisted_end_; }
+bool Forest::is_unlisted(Ino ino) const {
+  const Ino added = unlisted_has_trees_ ? trees_.in_added(ino) : ino;
+  return added >= unlisted_root_ && added < unlisted_end_;
+}
 
 bool Forest::is_dynamic(Ino ino) const {
   const auto at = trees_.find_loaded(ino);  // trees with dynamic files are never dropped

@@ -43,7 +43,7 @@ class Forest {
   /// recursive copy of a mount omits it. Call it at most once, before any request.
   void add_unlisted(std::string name, TreePtr tree);
 
-  /// Whether it is the unlisted directory, or is below it.
+  /// Whether it is the unlisted directory, or is below it. Reads no model.
   bool is_unlisted(Ino ino) const;
 
   /// The child `name` of a directory. Enters the directory if necessary. Fails with not_found, or as entering fails.
@@ -137,7 +137,8 @@ class Forest {
   std::atomic<uint64_t> container_bytes_;
   std::string unlisted_;  // the name of the second added tree; empty if there is none
   Ino unlisted_root_ = 0;
-  Ino unlisted_end_ = 0;  // its nodes have the numbers from unlisted_root_ to this one
+  bool unlisted_has_trees_ = false;  // others may be grafted below it
+  Ino unlisted_end_ = 0;             // its nodes have the numbers from unlisted_root_ to this one
 };
 
 }  // namespace weightfs

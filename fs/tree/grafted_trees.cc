@@ -154,6 +154,11 @@ std::optional<Ino> GraftedTrees::graft_point(Ino ino) const {
   return root;
 }
 
+Ino GraftedTrees::in_added(Ino ino) const {
+  while (const auto above = graft_point(ino)) ino = *above;
+  return ino;
+}
+
 Result<GraftedTrees::NodeHandle> GraftedTrees::load(Ino ino) {
   std::vector<Position> below;  // of `ino`, and of the graft points above it that are in dropped trees
   std::optional<NodeHandle> at;

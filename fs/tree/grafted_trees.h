@@ -94,6 +94,9 @@ class GraftedTrees {
   /// loading fails.
   Result<NodeHandle> enter(Ino directory);
 
+  /// The node of an added tree that `ino` is, or is below; `ino` if it is stale.
+  Ino in_added(Ino ino) const;
+
   /// The path of `ino` below the added tree, without the components in a tree that cannot be loaded again.
   std::string path(Ino ino);
 

@@ -63,7 +63,7 @@ uint32_t Tree::directories_in(uint32_t directory) const {
 Result<SourcePtr> Tree::file(const Node& node) const {
   const auto& files = contents_->files;
   if (node.first < files.size()) return files[node.first].get();
-  const FileList list = TRY(contents_->list->get());
+  const LaterFiles list = TRY(contents_->list->get());
   return list->at(node.first - files.size()).get();
 }
 
@@ -114,9 +114,9 @@ void TreeBuilder::add_file(std::string_view path, Later<SourcePtr> source) {
   contents().files.push_back(std::move(source));
 }
 
-void TreeBuilder::add_files(std::span<const std::string_view> paths, Later<FileList> files) {
+void TreeBuilder::add_files(std::span<const std::string_view> paths, Later<LaterFiles> files) {
   for (size_t i = 0; i < paths.size(); ++i) add(paths[i], NodeKind::file, contents().files.size() + i);
-  contents().list = std::make_unique<Later<FileList>>(std::move(files));
+  contents().list = std::make_unique<Later<LaterFiles>>(std::move(files));
 }
 
 void TreeBuilder::add_other(std::string_view path, NodeKind kind, std::variant<DynamicFile, std::string> other) {

@@ -33,7 +33,7 @@ enum class NodeKind : uint8_t {
 };
 
 /// The contents of several files.
-using FileList = std::shared_ptr<const std::vector<Later<SourcePtr>>>;
+using LaterFiles = std::shared_ptr<const std::vector<Later<SourcePtr>>>;
 
 /// Generates the content of a dynamic file.
 using DynamicFile = std::function<Result<SourcePtr>()>;
@@ -138,7 +138,7 @@ class Tree {
   struct Contents {
     std::vector<Directory> directories;
     std::vector<Later<SourcePtr>> files;
-    std::unique_ptr<Later<FileList>> list;  // the files after those; null if there are none
+    std::unique_ptr<Later<LaterFiles>> list;  // the files after those; null if there are none
     std::vector<Grafted> trees;
     // Dynamic files and targets of links; null if there are none.
     std::unique_ptr<std::vector<std::variant<DynamicFile, std::string>>> others;
@@ -165,7 +165,7 @@ class TreeBuilder {
   void add_file(std::string_view path, Later<SourcePtr> source);
   /// Adds files whose list is made when the first of them is used: one for each path. Call it at most once, after
   /// add_file().
-  void add_files(std::span<const std::string_view> paths, Later<FileList> files);
+  void add_files(std::span<const std::string_view> paths, Later<LaterFiles> files);
   void add_dynamic_file(std::string_view path, DynamicFile file);
   void add_link(std::string_view path, std::string target);
   void add_tree(std::string_view path, Time modified, Later<TreePtr> tree);
