@@ -61,6 +61,7 @@ Exit open(OpenArguments& arguments) {
   arguments.options.listen = {"127.0.0.1:0"};
   HttpParams params{arguments.sources, arguments.options};
   params.token = *token;
+  params.takes_files = true;
   params.opens_browser = !arguments.no_browser;
   const bool needs_way = params.opens_browser && !has_browser();  // asked before the sandbox hides $PATH
   params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {

@@ -7,6 +7,7 @@ import { Header } from "./header.js";
 import { HelpDialog } from "./help.js";
 import { useKeys } from "./keys.js";
 import { rememberModel } from "./last_model.js";
+import { DropArea } from "./parts/drop_area.js";
 import { Failure, Loading, useLoad } from "./parts/load.js";
 import { go, handleLinks, useLocation } from "./state.js";
 import { viewOf } from "./views/index.js";
@@ -27,7 +28,7 @@ async function loadModel(path, signal) {
 // The model of the URL: null for a directory of models, undefined until it is known.
 function useModel(location, source) {
   const path = location.model ?? "";
-  const isModel = location.model !== undefined || source?.single === true;
+  const isModel = location.model !== undefined || (source?.single === true && location.dir === undefined);
   const isKnown = location.model !== undefined || source !== undefined;
   const load = async (signal) => {
     if (!isKnown) return undefined;
@@ -132,6 +133,7 @@ function App() {
           <//>`
       }
     </main>
+    <${DropArea} href=${source?.drop} onFailure=${setFailure} />
     <${HelpDialog} view=${view} isOpen=${isHelpOpen} onClose=${() => setIsHelpOpen(false)} />
   `;
 }

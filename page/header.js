@@ -3,24 +3,28 @@
 import { html, useEffect, useState } from "./lib.js";
 import { getJson, isAborted } from "./api.js";
 import { clean, shorten } from "./format.js";
+import { useFileDialog } from "./parts/drop_area.js";
 import { follow, link } from "./state.js";
 import { chooseTheme, chosenTheme, themeAfter } from "./theme.js";
 import { kViews } from "./views/index.js";
 
 const kThemeNames = { auto: "like the system", light: "light", dark: "dark" };
-// A circle with a dark half, and an arrow into a tray: shown alone where there is no room for words.
+// A circle with a dark half, an arrow into a tray, a folder: shown alone where there is no room for words.
 const kThemeIcon = "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1Zm0 1.5a5.5 5.5 0 0 1 0 11Z";
 const kSaveIcon = "M7.2 1h1.6v6.6l2.5-2.5 1.1 1.1L8 10.6 3.6 6.2l1.1-1.1 2.5 2.5ZM2 10.5h1.6V13h8.8v-2.5H14v4.1H2Z";
+const kOpenIcon = "M1 2.5h5l1.5 1.5H15v9.5H1Zm1.6 1.6v7.8h10.8V5.6H6.8L5.3 4.1Z";
 
 const kToastTime = 10_000; // milliseconds
 
+// Whether it was dropped into this page; no list has it.
+const isDropped = (path) => path.startsWith(".weightfs/");
 const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
 
 // The models in the directory of the present one; nothing for a source that is one model.
 function ModelMenu({ location, source }) {
   const [entries, setEntries] = useState([]);
   const directory = directoryOf(location.model ?? "");
-  const isMenu = source?.single === false && location.model !== undefined;
+  const isMenu = source?.single === false && location.model !== undefined && !isDropped(location.model);
   useEffect(() => {
     if (!isMenu) return undefined;
     const aborter = new AbortController();
@@ -96,6 +100,12 @@ function ReportButton({ onFailure }) {
   `;
 }
 
+// Only where the server takes files of this machine.
+function OpenButton({ href, onFailure }) {
+  const { element, show } = useFileDialog(href, onFailure);
+  return html`${element}<${Tool} icon=${kOpenIcon} words="Open…" hint="Open a model of this machine, or drop it into the page" onClick=${show} />`;
+}
+
 function Navigation({ present, model }) {
   const shown = kViews.filter((view) => view.isShown(model));
   const currentOf = (view) => (view.id === present.id ? "page" : view.id === present.parent ? "true" : undefined);
@@ -113,13 +123,14 @@ function Navigation({ present, model }) {
 
 export function Header({ location, view, model, source, onKeys, onFailure }) {
   const title = model ? model.title : (source?.source ?? "");
-  const home = source?.single === false ? link({ model: null }) : link({});
+  const home = link({ model: null });
   return html`<header class="head">
     <a class="product" href=${home}>weightfs</a>
     <span class="title" title=${clean(title)}>${shorten(title, 56)}</span>
     <${ModelMenu} location=${location} source=${source} />
     <${Navigation} present=${view} model=${model} />
     <span class="tools">
+      ${source?.drop && html`<${OpenButton} href=${source.drop} onFailure=${onFailure} />`}
       <${ReportButton} onFailure=${onFailure} />
       <${ThemeButton} />
       <button type="button" aria-label="Help" title="Keys and documents (?)" onClick=${onKeys}>?</button>

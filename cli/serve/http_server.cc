@@ -11,6 +11,7 @@
 
 #include "base/os/memory.h"
 #include "base/text.h"
+#include "cli/dropped/dropped_files.h"
 #include "cli/mount/mount_report.h"
 #include "cli/mount_server/status.h"
 #include "cli/pipeline/stages.h"
@@ -122,7 +123,10 @@ class HttpServing {
     if (params_.opens_browser && has_browser()) TRY_VOID(make_code());
     TRY_VOID(start_broker());
     Confined confined = TRY(Confined::enter({plan(), rights()}));
-    begin(TRY(Reading::open(std::move(confined), options().model_files, options().require_complete)));
+    Reading reading = TRY(Reading::open(std::move(confined), options().model_files, options().require_complete));
+    if (params_.takes_files && !opened_.tls)
+      dropped_ = std::make_unique<DroppedFiles>(reading.options, options().model_files, TRY(random_secret()));
+    begin(std::move(reading));
     start();
     wait_for_end();
     return end();
@@ -181,9 +185,12 @@ class HttpServing {
     background_ = std::make_unique<Prefetch>(*forest_, prefetch_);
     state_->path_of = [this](Ino ino) { return forest_->path(ino); };
     state_->follow_status = [this] { return follower_->status(); };
-    forest_->add_unlisted(kStatusDirectory, status_tree(*state_));
-    api_ = std::make_unique<api::Api>(*forest_, printable(state_->source),
-                                      [this](const std::string& path) { return url_of(path); });
+    forest_->add_unlisted(kStatusDirectory, status_tree(*state_, [this](TreeBuilder& builder) {
+                            if (dropped_ != nullptr) dropped_->add_to(builder);
+                          }));
+    api_ = std::make_unique<api::Api>(
+        *forest_, printable(state_->source), [this](const std::string& path) { return url_of(path); },
+        dropped_ != nullptr);
     page_ = std::make_unique<WebPage>(options().assets.empty() ? "" : absolute_source(options().assets));
     site_ = std::make_unique<httpd::Site>(*forest_, site_options());
     std::vector<Descriptor> sockets;
@@ -242,6 +249,7 @@ class HttpServing {
     site.answer_first = [this](const httpd::Request& request, const httpd::Target& target,
                                const httpd::Client& client) {
       if (is_for_code(target)) return std::optional(code_->answer(request, target, client));
+      if (dropped_ != nullptr && DroppedFiles::is_for(target)) return std::optional(dropped_->accept(request));
       auto page = page_->answer(request, target);
       return page ? std::move(page) : api_->answer(request, target, client.has_left);
     };
@@ -323,6 +331,7 @@ class HttpServing {
     const bool has_ended = server_->stop(kShutdown, [this] {
       background_->stop();
       state_->store->stop();
+      if (dropped_ != nullptr) dropped_->stop();
     });
     follower_->stop();
     if (broker_ == nullptr) remove_sockets();
@@ -362,6 +371,7 @@ class HttpServing {
   std::unique_ptr<sandbox::Broker> broker_;
   std::unique_ptr<SourceTrees> trees_;
   RequestStatistics statistics_{kOperations};
+  std::unique_ptr<DroppedFiles> dropped_;  // null if the page takes none
   std::unique_ptr<Forest> forest_;
   std::unique_ptr<ServerState> state_;
   std::unique_ptr<Follower> follower_;

@@ -50,8 +50,8 @@ const Api::Endpoint* Api::find(const httpd::Target& target) {
   return found == kEndpoints.end() ? nullptr : &*found;
 }
 
-Api::Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href)
-    : forest_(forest), source_(std::move(source)), href_(std::move(href)), models_(forest) {}
+Api::Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href, bool takes_files)
+    : forest_(forest), source_(std::move(source)), href_(std::move(href)), takes_files_(takes_files), models_(forest) {}
 
 std::optional<Accepted<httpd::Response>> Api::answer(const httpd::Request& request, const httpd::Target& target,
                                                      const std::function<bool()>& has_left) {
@@ -79,7 +79,7 @@ Accepted<std::string> Api::version_of(const Query& query) {
 
 Accepted<ContentPtr> Api::compute(const Endpoint& endpoint, const Query& query, const std::string& key,
                                   const Report& report) {
-  Call call{query, forest_, models_, source_, href_, report};
+  Call call{query, forest_, models_, source_, href_, takes_files_, report};
   Content content = ACCEPT(endpoint.make(call));
   const ContentPtr made = ACCEPT(results_.share(std::move(content)));
   if (endpoint.kind >= Endpoint::Kind::summary) results_.keep(key, made);

@@ -14,8 +14,10 @@ namespace weightfs::api {
 /// Callable from any thread. The forest must outlive it.
 class Api {
  public:
-  /// `source`: of the server, as it is printed. `href` makes the URL of a path of the tree.
-  Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href);
+  /// `source`: of the server, as it is printed. `href` makes the URL of a path of the tree. `takes_files`: whether
+  /// files may be dropped into the page, by a connection to kDropPath.
+  Api(Forest& forest, std::string source, std::function<std::string(const std::string& path)> href,
+      bool takes_files = false);
 
   /// The response for a path below /.weightfs/api/; nothing for any other. Ends early when `has_left` returns true.
   std::optional<Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target,
@@ -41,6 +43,7 @@ class Api {
   Forest& forest_;
   const std::string source_;
   const std::function<std::string(const std::string&)> href_;
+  const bool takes_files_;
   OpenModels models_;
   Results results_{kKept};
   Jobs jobs_{2};  // because each uses all processors

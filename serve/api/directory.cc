@@ -114,11 +114,12 @@ Accepted<Content> list_models(const Call& call) {
   const std::string path = call.query.text("dir");
   const auto ino = ACCEPT(accepted(call.forest.resolve(path, Forest::FinalLink::followed)));
   const bool is_single = call.forest.model_of(Forest::kRoot) != nullptr;
+  const bool is_model = is_single && path.empty();
   Entries all{call.query.flag("below") ? Depth::models : Depth::entries, ACCEPT(call.query.words("q"))};
-  if (const auto listed = is_single ? Result<void>() : all.add(call.forest, ino, ""); !listed)
+  if (const auto listed = is_model ? Result<void>() : all.add(call.forest, ino, ""); !listed)
     return tl::unexpected(refusal_of(listed.error()));
   List entries;
-  if (is_single) entries.emplace_back(map_of({{"path", ""}, {"name", call.source}, {"kind", "model"}}));
+  if (is_model) entries.emplace_back(map_of({{"path", ""}, {"name", call.source}, {"kind", "model"}}));
   const auto kinds = kinds_of(call.forest, all.found);
   for (size_t i = 0; i < kinds.size(); ++i) {
     const std::string& name = all.found[i].name;
@@ -128,6 +129,7 @@ Accepted<Content> list_models(const Call& call) {
   return json_content(map_of({{"version", WEIGHTFS_VERSION},
                               {"source", call.source},
                               {"single", is_single},
+                              {"drop", call.takes_files ? Value(call.href(kDropPath)) : Value(nullptr)},
                               {"truncated", all.is_truncated},
                               {"files", all.files},
                               {"entries", std::move(entries)}}));

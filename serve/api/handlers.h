@@ -14,6 +14,9 @@
 
 namespace weightfs::api {
 
+/// The path of the connections of pages into which files were dropped.
+inline constexpr const char* kDropPath = ".weightfs/drop";
+
 /// A request, with what its endpoint may use.
 struct Call {
   const Query& query;
@@ -21,6 +24,7 @@ struct Call {
   OpenModels& models;
   const std::string& source;                                   ///< of the server, as it is printed
   const std::function<std::string(const std::string&)>& href;  ///< the URL of a path of the tree, without the host
+  bool takes_files;                                            ///< whether files may be dropped into the page
   Report report = [](const char*, uint64_t, uint64_t) {};
 
   /// The model that the parameter names, of the version `v` if that is given, with the tensors that `names` chooses.

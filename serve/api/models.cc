@@ -228,7 +228,7 @@ Accepted<ModelPtr> model_at(Forest& forest, const std::string& path) {
   const auto listed = forest.list(*ino);  // enters it
   if (!listed && listed.error().code == Code::not_found) return missing();
   if (!listed) return tl::unexpected<Refusal>(refusal_of(listed.error()));
-  if (forest.is_unlisted(*ino)) return missing();
+  if (forest.is_unlisted(*ino) && !path.starts_with(kDroppedFiles)) return missing();
   const ModelPtr found = listed->count == 0 ? nullptr : listed->tree->model();
   if (found == nullptr) return ModelPtr();
   // A directory in a model belongs to it, too.

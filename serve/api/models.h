@@ -118,6 +118,9 @@ enum class Names {
 /// path, and as reading the model fails.
 Accepted<ModelPtr> model_at(Forest& forest, const std::string& path);
 
+/// The beginning of the paths of files that were dropped into the page. Nothing else that is not listed is a model.
+inline constexpr std::string_view kDroppedFiles = ".weightfs/dropped/";
+
 /// The models that were used last.
 class OpenModels {
  public:

@@ -1,0 +1,184 @@
+#include "cli/dropped/page_connection.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "base/cancel.h"
+#include "base/text.h"
+#include "base/values/json.h"
+
+namespace weightfs {
+namespace {
+
+using httpd::Opcode;
+
+constexpr std::chrono::seconds kPatience{60};  // for an answer
+constexpr size_t kNumberSize = 4;              // bytes before those of an answer
+
+constexpr const char* kClosed = "the page that has this file was closed or loaded again; drop the file again";
+
+}  // namespace
+
+PageConnection::PageConnection(Descriptor socket, std::string received)
+    : socket_(std::move(socket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wake_) throw std::system_error(errno, std::generic_category());
+  reader_.add(received);
+}
+
+void PageConnection::run(const std::function<std::string(std::string_view list)>& on_list) {
+  for (;;) {
+    auto message = reader_.next();
+    while (message && *message && take(**message, on_list)) message = reader_.next();
+    if (!message || *message || !send()) break;
+    wait_for_bytes();
+    const std::unique_lock lock(mutex_);
+    if (is_stopping_) break;
+  }
+  end();
+}
+
+void PageConnection::wait_for_bytes() {
+  std::unique_lock lock(mutex_);
+  const short events = outgoing_.empty() ? POLLIN : POLLIN | POLLOUT;
+  lock.unlock();
+  std::array<pollfd, 2> watched{pollfd{socket_.number(), events, 0}, pollfd{wake_.number(), POLLIN, 0}};
+  ::poll(watched.data(), watched.size(), -1);
+  eventfd_t woken = 0;
+  ::eventfd_read(wake_.number(), &woken);
+  if ((watched[0].revents & ~POLLOUT) != 0 && !receive()) stop();
+}
+
+// False if the connection has ended.
+bool PageConnection::receive() {
+  std::array<char, 65536> buffer;
+  const ssize_t got = ::recv(socket_.number(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got > 0) reader_.add({buffer.data(), static_cast<size_t>(got)});
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+// Sends what the socket takes. False if the connection has ended.
+bool PageConnection::send() {
+  const std::scoped_lock lock(mutex_);
+  while (!outgoing_.empty()) {
+    const ssize_t sent = ::send(socket_.number(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return errno == EAGAIN;
+    outgoing_.erase(0, static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+// False for a message that breaks the rules, and for the last one.
+bool PageConnection::take(const httpd::WebSocketMessage& message,
+                          const std::function<std::string(std::string_view list)>& on_list) {
+  if (message.opcode == Opcode::pong) return true;
+  if (message.opcode == Opcode::close) return false;
+  if (message.opcode == Opcode::ping) {
+    queue(httpd::websocket_frame(Opcode::pong, message.bytes));
+    return true;
+  }
+  if (has_list_) return message.opcode == Opcode::binary ? take_answer(message.bytes) : take_failure(message.bytes);
+  if (message.opcode != Opcode::text) return false;
+  has_list_ = true;
+  queue(httpd::websocket_frame(Opcode::text, on_list(message.bytes)));
+  return true;
+}
+
+// Call with the lock. Null if nobody waits for it any more.
+PageConnection::Request* PageConnection::find(uint64_t number) {
+  const auto found = requests_.find(number);
+  return found == requests_.end() ? nullptr : &found->second;
+}
+
+// The number of the request, little-endian, and the bytes.
+bool PageConnection::take_answer(std::string_view bytes) {
+  if (bytes.size() < kNumberSize) return false;
+  uint32_t number = 0;
+  std::memcpy(&number, bytes.data(), kNumberSize);
+  const std::scoped_lock lock(mutex_);
+  if (number > last_) return false;
+  if (Request* const request = find(number)) {
+    request->bytes = bytes.substr(kNumberSize);
+    request->is_answered = true;
+    changed_.notify_all();
+  }
+  return true;
+}
+
+// {"failed": NUMBER, "error": "…"}
+bool PageConnection::take_failure(const std::string& text) {
+  constexpr size_t kMaxFailure = 4096;
+  if (text.size() > kMaxFailure) return false;
+  const auto parsed = parse_json(*in_memory(text), 0, text.size());
+  const Map* const map = parsed ? std::get_if<Map>(&*parsed) : nullptr;
+  const auto* const number = map == nullptr ? nullptr : map->find_as<int64_t>("failed");
+  if (number == nullptr || *number < 0) return false;
+  const std::scoped_lock lock(mutex_);
+  if (static_cast<uint64_t>(*number) > last_) return false;
+  if (Request* const request = find(static_cast<uint64_t>(*number))) {
+    request->error = fmt::format("the browser cannot read it: {}", printable(text_in(*map, "error")));
+    request->is_answered = true;
+    changed_.notify_all();
+  }
+  return true;
+}
+
+void PageConnection::queue(const std::string& frame) {
+  const std::scoped_lock lock(mutex_);
+  outgoing_ += frame;
+}
+
+void PageConnection::wake() const { ::eventfd_write(wake_.number(), 1); }
+
+void PageConnection::stop() {
+  const std::scoped_lock lock(mutex_);
+  is_stopping_ = true;
+  wake();
+}
+
+void PageConnection::end() {
+  const std::scoped_lock lock(mutex_);
+  has_ended_ = true;
+  ::shutdown(socket_.number(), SHUT_RDWR);
+  changed_.notify_all();
+}
+
+bool PageConnection::has_ended() const {
+  const std::scoped_lock lock(mutex_);
+  return has_ended_;
+}
+
+Result<size_t> PageConnection::read(size_t file, uint64_t offset, std::span<std::byte> out) {
+  const size_t size = std::min(out.size(), kMaxRead);
+  std::unique_lock lock(mutex_);
+  if (last_ == UINT32_MAX) return failure(Code::resource, "too many reads; drop the file again");
+  const uint64_t number = ++last_;
+  Request& request = requests_[number];
+  outgoing_ += httpd::websocket_frame(
+      Opcode::text, fmt::format("{{\"read\":{},\"file\":{},\"offset\":{},\"size\":{}}}", number, file, offset, size));
+  wake();
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!request.is_answered && !has_ended_ && !is_cancelled() && std::chrono::steady_clock::now() < until)
+    changed_.wait_for(lock, kCancelCheck);
+  const Request done = std::move(request);
+  requests_.erase(number);
+  if (!done.error.empty()) return failure(Code::io, done.error);
+  if (!done.is_answered && is_cancelled()) return cancelled();
+  if (!done.is_answered && has_ended_) return failure(Code::io, kClosed);
+  if (!done.is_answered) return failure(Code::io, "the page that has this file is not responding");
+  if (done.bytes.size() > size) return failure(Code::io, "the page sent more bytes than were asked for");
+  std::memcpy(out.data(), done.bytes.data(), done.bytes.size());
+  return done.bytes.size();
+}
+
+}  // namespace weightfs
