@@ -75,7 +75,7 @@ NOT_SANITIZED = {
     "test_page": CLIENTS, "test_page_access": CLIENTS, "test_page_numbers": CLIENTS, "test_page_graph": CLIENTS,
     "test_page_hostile": CLIENTS, "test_page_far": CLIENTS, "test_page_head": CLIENTS, "test_page_model": CLIENTS,
     "test_page_tensors": CLIENTS, "test_page_directory": CLIENTS, "test_page_files": CLIENTS, "test_page_memory": CLIENTS,
-    "test_llama_memory": IN_UNIT_TESTS, "test_page_metadata": CLIENTS,
+    "test_llama_memory": IN_UNIT_TESTS, "test_page_metadata": CLIENTS, "test_page_dropped": CLIENTS,
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_hub": DOWNLOADS, "test_oci": DOWNLOADS,
     "test_ollama": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_registry": DOWNLOADS, "test_s3": DOWNLOADS,
