@@ -79,7 +79,7 @@ TEST_F(ApiTest, TableIsSortedAndSearched) {
                                                              "layers.2.norm.weight", "layers.10.norm.weight"));
   EXPECT_THAT(names("tensors?q=norm%2010"), ElementsAre("layers.10.norm.weight"));
   EXPECT_THAT(names("tensors?q=norm%202"), ElementsAre("layers.2.norm.weight")) << "after a narrower search";
-  EXPECT_THAT(names("tensors?under=output"), ElementsAre("output.weight"));
+  EXPECT_THAT(names("tensors?under=output"), ElementsAre("output.weight", "output.bias"));
   EXPECT_THAT(names("tensors?sort=bytes&order=desc&limit=1"), ElementsAre("layers.10.attn.weight"));
   EXPECT_THAT(names("tensors?sort=share&order=desc&limit=1"), ElementsAre("layers.10.attn.weight"));
   EXPECT_EQ(ask("tensors?sort=colour").status, 400);
