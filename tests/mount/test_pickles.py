@@ -111,11 +111,13 @@ class PickleTest(PickleTestCase):
         row = "\tsafetensors\t5\t265\ttensors\t61\t\t32.00"
         for name in "ab":
             self.sample(f"models/{name}.safetensors")
-        self.assertEqual(run("info", self.path("models")).stdout, f"a.safetensors{row}\nb.safetensors{row}\n")
+        header = run("info", self.path("models")).stdout.partition("\n")[0]
+        self.assertEqual(header, "name\tformat\ttensors\tbytes\tkind\tparameters\tquantisation\tbits_per_weight\tcode")
+        self.assertEqual(run("info", self.path("models")).stdout, f"{header}\na.safetensors{row}\t\nb.safetensors{row}\t\n")
         os.remove(self.path("models/b.safetensors"))
         self.checkpoint("models/m", pickles.call("posix", "system", pickles.text("id")))
         self.assertEqual(run("info", self.path("models")).stdout.splitlines(),
-                         [f"a.safetensors{row}\t", "m-legacy.pt\tpytorch-legacy\t1\t4\ttensors\t1\t\t32.00\tposix.system",
+                         [header, f"a.safetensors{row}\t", "m-legacy.pt\tpytorch-legacy\t1\t4\ttensors\t1\t\t32.00\tposix.system",
                           "m.pt\tpytorch\t1\t4\ttensors\t1\t\t32.00\tposix.system"])
         shown = json.loads(run("info", "--json", self.path("models")).stdout)
         self.assertEqual([model.get("dangerous_globals") for model in shown], [None, "posix.system", "posix.system"])
