@@ -2,7 +2,8 @@
 
 import { constantsOf, linesOf, valueText } from "./describe.js";
 import { commonLabel } from "./names.js";
-import { classesOf } from "./identical.js";
+import { foldedGroups } from "./folding.js";
+import { kMostVisible } from "./tree.js";
 
 const kMostOutside = 24; // elements on each side
 const kMostCharacters = 1000; // of a name that is sent to the page
@@ -145,9 +146,8 @@ export function elementsOf(tree, group) {
   const { graph } = tree;
   const elements = [];
   const place = new Int32Array(graph.nodes.length).fill(-1); // the element of each node below the group
-  const groups = tree.items[group].filter((item) => item < 0).map((item) => ~item);
   const prefix = commonPrefix(graph, tree.items[group]);
-  const classes = new Map(classesOf(tree, groups).map((members) => [members[0], members]));
+  const classes = new Map(foldedGroups(tree, group, kMostVisible).map((members) => [members[0], members]));
   for (const item of tree.items[group]) {
     if (item >= 0) {
       place[item] = elements.push(elementOfNode(graph, item, prefix)) - 1;

@@ -8,6 +8,7 @@ from browsing import needs_chromium
 from mounting import numbers
 from page_testing import PageTestCase
 import demo
+import scenes
 from protobuf import data, number, onnx_graph, onnx_model, onnx_node, onnx_tensor, onnx_value
 
 FLOAT, INT64 = 1, 7
@@ -121,6 +122,7 @@ class GraphView(PageTestCase):
         network(path("network.onnx"))
         hostile(path("hostile.onnx"))
         demo.write_perceptron(path("perceptron.rten"))
+        scenes.resnet(path("resnet.onnx"))
         return owner.path("models")
 
     def graph(self, model, **parameters):
@@ -181,6 +183,13 @@ class GraphView(PageTestCase):
         self.graph("layers.onnx")
         self.assertEqual(len(self.boxes()), 3)
         self.assertRegex(self.boxes()[1], r"^layers\.0…31 × 32, .*7 operators each, in series, group$")
+
+    def test_equal_groups_with_others_between_them_are_shown_in_their_order(self):
+        self.graph("resnet.onnx")
+        self.assertEqual([box.split(", ")[0] for box in self.boxes()],
+                         ["input", "Conv", "Relu", "MaxPool", "layer1/0", "layer2/0", "layer2/1", "layer3/0", "layer3/1",
+                          "layer4/0", "layer4/1", "GlobalAveragePool", "Flatten", "Gemm", "output"])
+        self.assertIn("layer1/0, 1 × 2, 5 operators each, in series", self.boxes()[4])
 
     def test_groups_open_to_their_operators(self):
         self.graph("layers.onnx")
