@@ -57,28 +57,32 @@ function rowAfter(key, mark, count, page) {
   return null;
 }
 
-// The columns that are shown, and how: {columns, isTall, rowHeight, template, characters (of the first column)}.
+const isWide = ({ width }) => width === undefined;
+
+// The columns that are shown, and how: {columns, isTall, rowHeight, template, characters (of the wide column)}.
 function layoutOf(columns, width, isTall) {
   const isShown = ({ from, isInTall }) => (isTall ? (isInTall ?? !from) : !from || width >= from);
-  const shown = columns.filter(isShown);
-  const widths = shown.slice(1).map((column) => column.width);
-  const fixed = isTall ? 0 : widths.reduce((sum, each) => sum + each, 0);
-  const tall = shown.slice(1).map((column) => `minmax(0, ${column.tallWidth ?? column.width}fr)`);
+  const all = columns.filter(isShown);
+  const others = all.filter((column) => !isWide(column));
+  const shown = isTall ? [...all.filter(isWide), ...others] : all;
+  const fixed = isTall ? 0 : others.reduce((sum, { width: each }) => sum + each, 0);
+  const tall = others.map((column) => `minmax(0, ${column.tallWidth ?? column.width}fr)`);
+  const wide = shown.map((column) => (isWide(column) ? "minmax(0, 1fr)" : `${column.width}px`));
   return {
     columns: shown,
     isTall,
     rowHeight: rowHeightOf(isTall),
-    template: (isTall ? tall : ["minmax(0, 1fr)", ...widths.map((each) => `${each}px`)]).join(" "),
+    template: (isTall ? tall : wide).join(" "),
     characters: Math.max(kLeastCharacters, Math.floor((width - fixed - kPadding) / kCharacterWidth)),
   };
 }
 
 // `columns`: [{id, title, cell(row, {width, isTall, characters, texts}), isNumber, isSortable, width, from, isInTall, tallWidth,
-// textsOf(rows, characters)}]; the first is as wide as the rest allows (`characters`), and one with `from` is shown only in a table at
-// least that wide. In a narrow window a row has two lines: the first column, and below it those without `from`, unless `isInTall` says
-// otherwise. `textsOf` of the first column returns a Map from each visible row to what its cell() gets in `texts`. `rows` is that of
-// useRows(); `mark` is the row to begin with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click (with its
-// event) or Enter.
+// textsOf(rows, characters)}]; the one without a width is as wide as the rest allows (`characters`), and one with `from` is shown only
+// in a table at least that wide. In a narrow window a row has two lines: the wide column, and below it those without `from`, unless
+// `isInTall` says otherwise. `textsOf` of the wide column returns a Map from each visible row to what its cell() gets in `texts`. `rows`
+// is that of useRows(); `mark` is the row to begin with; `sort` is {column, order}. `onOpen(row, index, event)` is called for a click
+// (with its event) or Enter.
 export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstMark = 0 }) {
   const count = rows.total;
   const isTall = useMedia(kNarrow);
@@ -127,7 +131,7 @@ export function Table({ label, columns, rows, sort, onSort, onOpen, mark: firstM
     const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
     const present = indices.map(rows.rowAt).filter((row) => row !== null);
     const { characters } = layout;
-    const space = { width, isTall, characters, texts: columns[0].textsOf?.(present, characters) };
+    const space = { width, isTall, characters, texts: columns.find(isWide).textsOf?.(present, characters) };
     return indices.map(
       (index) => html`<${Row}
         key=${index}

@@ -17,8 +17,8 @@ const tokenCell = (row, { characters }) =>
 const textCell = (row) => (row.text === null ? "" : html`<span class="name">${`“${shorten(row.text, 24)}”`}</span>`);
 
 const kColumns = [
+  { id: "id", title: "id", cell: (row) => row.id, width: 72 },
   { id: "token", title: "token", cell: tokenCell },
-  { id: "id", title: "id", cell: (row) => row.id, isNumber: true, width: 72 },
   { id: "text", title: "stands for", cell: textCell, width: 200, from: 640 },
   { id: "type", title: "type", cell: (row) => clean(row.type ?? "–"), width: 104 },
   { id: "score", title: "score", cell: (row) => formatNumber(row.score), isNumber: true, width: 88, from: 480 },

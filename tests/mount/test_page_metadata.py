@@ -48,6 +48,8 @@ class Metadata(PageTestCase):
         self.show("metadata", part="tokens")
         self.assertIn("150,000 tokens", self.text())
         self.assertLess(self.page.evaluate("document.querySelectorAll('[role=row]').length"), 200)
+        head = "[...document.querySelectorAll('.grid-head [role=columnheader]')].map((each) => each.textContent)"
+        self.assertEqual(self.page.evaluate(head), ["id", "token", "stands for", "type"])
         self.type_into_search("id 149999")
         self.page.wait_for("document.querySelector('main').innerText.includes('1 token')")
         self.assertIn("word149999", self.text())
