@@ -133,6 +133,7 @@ function Answer({ answer }) {
   return html`
     ${!answer.reason && html`<${Bar} answer=${answer} label=${sentence} />`}
     <p role="status" class=${answer.fit?.fits === false ? "refused" : ""}>${sentence}</p>
+    ${!answer.reason && html`<p class="muted">The output layer counts as one of the ${formatCount(answer.layers)} layers.</p>`}
     ${(answer.warnings ?? []).map((warning) => html`<p key=${warning} class="muted">${sentenceOf(warning)}.</p>`)}
     ${!answer.reason && html`<${Table} answer=${answer} />`}
   `;

@@ -34,14 +34,26 @@ function Head({ model }) {
   </div>`;
 }
 
+const kUnverified = "not verified (no digest known)";
+const kNoChecksum = "not verified: no checksum is known";
+
+// Facts as the page says them, where it has more to say than a line of a terminal.
+const kTexts = {
+  files: filesOf,
+  memory: (_, value) => `${value}, without buffers`,
+};
+
 // Whether it is whole, and whether it may be used, then what `weightfs info` shows, without what is shown elsewhere.
 function factsOf(model) {
-  const state = [model.complete ? "complete" : "not complete", model.verification].filter(Boolean).join("; ");
+  const verification = model.verification === kUnverified ? kNoChecksum : model.verification;
+  const state = [model.complete ? "complete" : "not complete", verification].filter(Boolean).join("; ");
   const facts = model.facts.filter(({ label }) => label !== "licence" && label !== "warnings");
-  const shown = facts.map(({ label, value }) => ({ label, value: label === "files" ? filesOf(model, value) : value }));
+  const shown = facts.map(({ label, value }) => ({ label, value: kTexts[label]?.(model, value) ?? value }));
+  const hasText = model.has_licence_text;
+  const licence = model.licence ?? (hasText ? "" : "none stated");
   return [
     { label: "state", value: state },
-    { label: "licence", value: model.licence ?? "none stated" },
+    { label: "licence", value: licence, href: hasText ? link({ view: "metadata", part: "texts" }) : null },
     ...shown.filter(({ value }) => value !== ""),
   ];
 }
@@ -57,9 +69,9 @@ function Facts({ model }) {
     <h2>Facts</h2>
     <dl class="facts">
       ${factsOf(model).map(
-        ({ label, value }, place) => html`<div key=${place}>
+        ({ label, value, href }, place) => html`<div key=${place}>
           <dt>${clean(label)}</dt>
-          <dd>${cleanLines(value)}</dd>
+          <dd>${cleanLines(value)} ${href && html`<a href=${href}>Text of the licence</a>`}</dd>
         </div>`,
       )}
     </dl>

@@ -64,6 +64,14 @@ bool has_file(const List& files, std::string_view path) {
   return std::ranges::any_of(files, [&](const Value& file) { return text_in(std::get<Map>(file), "path") == path; });
 }
 
+// Whether a licence is more than a name, which is one line.
+bool has_licence_text(const OpenModel& of) {
+  const auto texts = of.texts(tokenizer::TextKind::licence);
+  return texts && std::ranges::any_of(**texts, [](const tokenizer::ModelText& each) {
+           return each.text.find('\n') != std::string::npos;
+         });
+}
+
 bool has_experts(const OpenModel& of) {
   const TensorList& tensors = of.model().tensors;
   for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i)
@@ -138,6 +146,7 @@ Accepted<Content> describe_model(const Call& call) {
               {"complete", completeness_of(model).is_complete()},
               {"verification", info::verification_text(subject)},
               {"licence", licence.empty() ? Value() : Value(printable(licence))},
+              {"has_licence_text", has_licence_text(*of)},
               {"facts", std::move(facts)},
               {"blocks", blocks_of(*of)},
               {"tensors", model.tensors.size()},

@@ -132,6 +132,8 @@ class Panel(PageTestCase):
         self.show()
         self.page.wait_for("document.querySelector('.memory [role=status]')")
         self.assertIn("Fits in 8.00 GiB: all 33 layers", self.text(".memory [role=status]"))
+        self.assertIn("The output layer counts as one of the 33 layers.", self.text(".memory"))
+        self.assertRegex(self.text(".facts"), r"memory\s+5.33 GiB with 8,192 tokens, without buffers")
         self.choose_gpu("24")
         self.page.wait_for("document.querySelector('.memory [role=status]').innerText.startsWith('Fits in 24.0 GiB: all 33 ')")
         slider = "document.querySelector('.memory input')"
