@@ -3,13 +3,15 @@
 import { html, useRef, useState } from "../lib.js";
 import { clean, formatBytes, formatPercent, shorten } from "../format.js";
 import { link } from "../state.js";
+import { fitNames } from "./names.js";
 import { useWidth } from "./size.js";
 
 const kHeight = 100;
 const kGap = 0.15;
 const kMostTicks = 5;
 const kSteps = [0.25, 0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500];
-const kCharacter = 7; // pixels of a character of a label, at most
+const kCharacter = 8; // pixels of a character of a label, at most
+const kLabel = 16; // characters of a label
 const kLeastBars = 2;
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -43,31 +45,40 @@ function hrefOf({ tensor, under }) {
   return under === "" ? null : link({ view: "tensors", under });
 }
 
-// The end of a name by which it differs from the others: the number of a layer.
-function labelOf(name, prefix) {
-  return shorten(name.startsWith(prefix) ? name.slice(prefix.length) : name, 16);
-}
-
-// What the names of most numbered layers begin with: "model.layers.".
+// What more than half of the names begin with before a number: "model.layers.".
 function prefixOf(layers) {
   const counts = new Map();
   for (const { name } of layers) {
     const prefix = /^(.*[./])\d+$/s.exec(name)?.[1];
     if (prefix) counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
   }
-  return [...counts].reduce((most, each) => (each[1] > most[1] ? each : most), ["", 0])[0];
+  const [prefix, count] = [...counts].reduce((most, each) => (each[1] > most[1] ? each : most), ["", 0]);
+  return count * 2 > layers.length ? prefix : "";
+}
+
+// What all names begin with, up to a separator.
+function commonBeginning(names) {
+  let length = names.length < 2 ? 0 : names[0].length;
+  for (const name of names) while (!name.startsWith(names[0].slice(0, length))) length -= 1;
+  return /^.*[./_]|/s.exec((names[0] ?? "").slice(0, length))[0];
+}
+
+// The text of each layer: its number, or of a layer without one as much of its name as sets it apart from the others.
+function textsOf(layers, prefix) {
+  const isNumbered = ({ name }) => prefix !== "" && name.startsWith(prefix);
+  const names = layers.filter((layer) => !isNumbered(layer)).map(({ name }) => name);
+  const fitted = fitNames(names, kLabel, commonBeginning(names));
+  return layers.map((layer) =>
+    isNumbered(layer) ? shorten(layer.name.slice(prefix.length), kLabel) : fitted[names.indexOf(layer.name)],
+  );
 }
 
 // The labels that fit side by side into `width` pixels: first those beside the numbered layers, the largest of them first.
 function labelsOf(layers, prefix, width) {
   const placed = [];
+  const texts = textsOf(layers, prefix);
   const isNumbered = ({ name }) => prefix !== "" && name.startsWith(prefix);
-  const all = layers.map((layer, column) => ({
-    column,
-    text: labelOf(layer.name, prefix),
-    isNumbered: isNumbered(layer),
-    layer,
-  }));
+  const all = layers.map((layer, column) => ({ column, text: texts[column], isNumbered: isNumbered(layer), layer }));
   const stride = Math.ceil((layers.length * 4 * kCharacter) / Math.max(width, 1));
   const numbered = all.filter((label) => label.isNumbered);
   const others = all.filter((each) => !each.isNumbered).sort((a, b) => b.layer.bytes - a.layer.bytes);
@@ -191,7 +202,8 @@ export function Bars({ bars }) {
   const prefix = prefixOf(layers);
   const [area, width] = useWidth();
   return html`<section class="panel bars">
-    <h2>Bytes by ${bars.of === "modules" ? "module" : "layer"} and kind</h2>
+    <h2>Bytes by ${bars.of === "modules" ? "module" : "layer"}${kinds.length > 1 ? " and kind" : ""}</h2>
+    <${Legend} kinds=${kinds} total=${total} />
     <div class="bars-picture">
       <div class="bars-axis" aria-hidden="true">
         ${ticks.map((tick) => html`<span key=${tick} style=${{ bottom: `${(100 * tick) / end}%` }}>${formatBytes(tick)}</span>`)}
@@ -207,7 +219,6 @@ export function Bars({ bars }) {
         )}
       </div>
     </div>
-    <${Legend} kinds=${kinds} total=${total} />
     <${Table} layers=${layers} kinds=${kinds} />
   </section>`;
 }

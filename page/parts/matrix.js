@@ -201,6 +201,7 @@ export function Matrix({ shown, legend }) {
       height: `${layout.cell[1]}px`,
     };
   return html`<div class="matrix" ref=${frame}>
+    ${legend}
     <div class="matrix-picture" onPointerMove=${point} onPointerDown=${point} onPointerLeave=${() => setIsActive(false)} onClick=${click}>
       <canvas
         ref=${canvas}
@@ -226,7 +227,6 @@ export function Matrix({ shown, legend }) {
     <p class="readout-line" role="status">
       ${isActive && cell ? cellText(shown, cell) : html`<span class="muted">A cell opens its tensor; arrow keys move.</span>`}
     </p>
-    ${legend}
     <details onToggle=${(event) => setIsOpen(event.target.open)}>
       <summary>As a table</summary>
       ${isOpen && html`<${Table} data=${data} textOf=${shown.textOf} label=${label} />`}

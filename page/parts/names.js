@@ -9,13 +9,13 @@ const kMostWord = 12;
 
 const lengthOf = (text) => [...text].length;
 
-// Words between points and slashes, each with what divides it from the next one.
-const wordsOf = (text) => text.match(/[^./]*[./]?/g).filter((word) => word !== "");
-const isNumber = (word) => /^\u2026?\d+[./]?$/.test(word);
+// Words between points and slashes, or between underscores in a name with neither, each with what divides it from the next one.
+const wordsOf = (text) => text.match(/[./]/.test(text) ? /[^./]*[./]?/g : /[^_]*_?/g).filter((word) => word !== "");
+const isNumber = (word) => /^\u2026?\d+[./_]?$/.test(word);
 
 // `word` without all but its first `most` letters; its last character remains if it divides words.
 function cutWord(word, most) {
-  const divider = /[./]$/.test(word) ? word.at(-1) : "";
+  const divider = /[./_]$/.test(word) ? word.at(-1) : "";
   const letters = [...word.slice(0, word.length - divider.length)];
   return letters.length <= most + 1 || isNumber(word) ? word : letters.slice(0, most).join("") + kEllipsis + divider;
 }

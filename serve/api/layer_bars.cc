@@ -59,10 +59,19 @@ const char* name_beside_layers(const std::string& name) {
   return kind == kEmbedding ? "embeddings" : kind == kNorm ? "norms" : kOthers;
 }
 
-// "conv1" of "conv1.weight": the module that a tensor belongs to.
-std::string module_of(const std::string& name) {
+std::string without_last_component(const std::string& name) {
   const size_t end = name.find_last_of("./");
   return end == name.npos || end == 0 ? name : name.substr(0, end);
+}
+
+// "conv1" of "conv1.weight": the module that a tensor belongs to. The matrices of a LoRA belong to the module that they
+// adapt: "attn" of "attn.lora_down.weight".
+std::string module_of(const std::string& name) {
+  const std::string module = without_last_component(name);
+  const size_t last = module.find_last_of("./");
+  const bool is_matrix =
+      last != module.npos && last > 0 && std::string_view(module).substr(last + 1).starts_with("lora_");
+  return is_matrix ? module.substr(0, last) : module;
 }
 
 size_t common_length(std::string_view a, std::string_view b) {

@@ -7,6 +7,7 @@ from browsing import needs_chromium
 from mounting import Tensor
 from page_testing import PageTestCase
 import demo
+import scenes
 
 STYLE_TEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "report", "text", "style_test.cc")
 LAYERS = 4
@@ -66,8 +67,11 @@ class Models(PageTestCase):
         owner.sample("models/one.safetensors", [demo.float32("weight", 8, 8)])
         os.mkdir(owner.path("models/repository"))
         owner.sample("models/repository/model.safetensors", demo.hugging_face_layers(2))
+        with open(owner.path("models/repository/LICENSE"), "w", encoding="utf-8") as file:
+            file.write("A licence\nof two lines.\n")
         with open(owner.path("models/repository/config.json"), "w", encoding="utf-8") as file:
             file.write('{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": "many"}')
+        scenes.write_scenes(owner.path("models"), ["pixel-art-xl.safetensors", "resnet18.onnx"])
         cls.damaged = owner.sample("models/damaged.safetensors")
         with open(cls.damaged, "r+b") as file:
             file.truncate(os.path.getsize(file.name) - 4)
@@ -161,10 +165,32 @@ class Models(PageTestCase):
 
     def test_state_and_licence_are_the_first_facts(self):
         self.show(model="mixed.gguf")
-        self.assertRegex(self.text(".facts"), r"^state\s+complete; not verified \(no digest known\)\s+licence\s+apache-2.0")
+        self.assertRegex(self.text(".facts"), r"^state\s+complete; not verified: no checksum is known\s+licence\s+apache-2.0")
         self.assertEqual(self.text(".facts").count("licence"), 1)
         self.show(model="damaged.safetensors")
         self.assertRegex(self.text(".facts"), r"^state\s+not complete")
+
+    def test_licence_leads_to_its_text(self):
+        self.show(model="mixed.gguf")
+        self.assertNotIn("Text of the licence", self.text(".facts"))
+        self.show(model="repository")
+        self.page.click("Text of the licence")
+        self.page.wait_for_text("of two lines.")
+        self.settle()
+
+    def test_lora_has_its_trigger_tags_and_base(self):
+        self.show(model="pixel-art-xl.safetensors")
+        facts = self.text(".facts")
+        for fact in (r"trigger\s+pixelart", r"tags\s+pixelart, castle, night", r"base\s+sd_xl_base_1.0.safetensors"):
+            self.assertRegex(facts, fact)
+
+    def test_labels_of_bars_are_different_ends_of_names(self):
+        for model, expected in (("resnet18.onnx", ["layer1.0", "layer1.1", "layer4.1"]), ("mixed.gguf", ["0", "3", "norms"]),
+                                ("pixel-art-xl.safetensors", ["…4_1_…0_…q"])):
+            self.show(model=model)
+            labels = self.page.evaluate("[...document.querySelectorAll('.bars-labels span')].map((each) => each.textContent)")
+            self.assertEqual(len(labels), len(set(labels)), labels)
+            self.assertLessEqual(set(expected), set(labels), labels)
 
     def test_few_warnings_are_shown_before_the_facts(self):
         self.show(model="repository")

@@ -154,12 +154,22 @@ TEST(BarsOfApi, ModelWithoutLayersHasBarsOfModules) {
   EXPECT_THAT(bars, HasSubstr(R"({"name":"conv1b","under":"conv1b.weight","tensor":2,"bytes":8,)"));
 }
 
+TEST(BarsOfApi, MatricesOfALoraAreOneBarOfTheirModule) {
+  SafetensorsBuilder builder;
+  builder.tensor("lora_unet_mid_to_q.alpha", "F16", "1", "22");
+  builder.tensor("lora_unet_mid_to_q.lora_down.weight", "F16", "2,2", "halfhalf");
+  builder.tensor("lora_unet_mid_to_q.lora_up.weight", "F16", "2,2", "halfhalf");
+  EXPECT_THAT(Served(builder).body("model"), HasSubstr(R"("layers":[{"name":"lora_unet_mid_to_q",)"
+                                                       R"("under":"lora_unet_mid_to_q.","tensor":null,"bytes":18,)"));
+}
+
 TEST(ModelOfApi, StateAndLicenceAreMembers) {
   SafetensorsBuilder builder;
   builder.metadata(R"({"modelspec.license":"apache-2.0"})").tensor("w", "F32", "1", "four");
-  EXPECT_THAT(Served(builder).members("model", {"complete", "verification", "licence", "fact_warnings"}),
-              ElementsAre("complete true", R"x(verification "not verified (no digest known)")x",
-                          R"(licence "apache-2.0")", "fact_warnings []"));
+  EXPECT_THAT(
+      Served(builder).members("model", {"complete", "verification", "licence", "has_licence_text", "fact_warnings"}),
+      ElementsAre("complete true", R"x(verification "not verified (no digest known)")x", R"(licence "apache-2.0")",
+                  "has_licence_text false", "fact_warnings []"));
   EXPECT_THAT(Served(SafetensorsBuilder().tensor("w", "F32", "1", "four")).members("model", {"licence"}),
               ElementsAre("licence null"));
 }
