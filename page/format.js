@@ -112,3 +112,6 @@ export function shorten(text, most = 48) {
   const tail = most - 1 - head;
   return `${characters.slice(0, head).join("")}…${tail > 0 ? characters.slice(-tail).join("") : ""}`;
 }
+
+// A cosine, of which all digits matter near 1.
+export const formatCosine = (cosine) => cosine.toFixed(6).replace("-", "−");

@@ -18,6 +18,7 @@ const kToastTime = 10_000; // milliseconds
 
 // Whether it was dropped into this page; no list has it.
 const isDropped = (path) => path.startsWith(".weightfs/");
+const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
 const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
 
 // The models in the directory of the present one; nothing for a source that is one model.
@@ -124,9 +125,11 @@ function Navigation({ present, model }) {
 export function Header({ location, view, model, source, onKeys, onFailure }) {
   const title = model ? model.title : (source?.source ?? "");
   const home = link({ model: null });
+  const path = location.model ?? "";
+  const isInMenu = title === nameOf(path) && !isDropped(path);
   return html`<header class="head">
     <a class="product" href=${home}>weightfs</a>
-    <span class="title" title=${clean(title)}>${shorten(title, 56)}</span>
+    <span class=${isInMenu ? "title in-menu" : "title"} title=${clean(title)}>${shorten(title, 56)}</span>
     <${ModelMenu} location=${location} source=${source} />
     <${Navigation} present=${view} model=${model} />
     <span class="tools">

@@ -1,7 +1,7 @@
 // The table of the tensors that differ, the worst first.
 
 import { html, useMemo, useState } from "../lib.js";
-import { clean, formatNumber, formatPercent, formatShape } from "../format.js";
+import { clean, formatCosine, formatNumber, formatPercent, formatShape } from "../format.js";
 import { link } from "../state.js";
 import { sorted } from "./comparison.js";
 import { fitNames } from "./names.js";
@@ -64,7 +64,7 @@ const kColumns = [
   {
     id: "cosine",
     title: "cosine",
-    cell: numberCell((x) => (x === null ? "–" : x.toFixed(6)), "cosine"),
+    cell: numberCell((x) => (x === null ? "–" : formatCosine(x)), "cosine"),
     isNumber: true,
     isSortable: true,
     width: 88,

@@ -2,7 +2,7 @@
 
 import { html, useEffect } from "../lib.js";
 import { getJson } from "../api.js";
-import { clean, formatBytes, formatCount, formatNumber, formatPercent, formatShape, shorten } from "../format.js";
+import { clean, formatBytes, formatCosine, formatCount, formatNumber, formatPercent, formatShape, shorten } from "../format.js";
 import { link } from "../state.js";
 import { kMostUnasked } from "./amounts.js";
 import { Channels } from "./channels.js";
@@ -51,7 +51,7 @@ function Figures({ stat }) {
     ["SNR", stat.differing === 0 ? "∞" : `${formatNumber(stat.snr_db)} dB`],
     ["Relative error", formatPercent(stat.relative_error)],
     ["RMSE", formatNumber(stat.rmse)],
-    ["Cosine", stat.cosine === null ? "–" : stat.cosine.toFixed(6)],
+    ["Cosine", stat.cosine === null ? "–" : formatCosine(stat.cosine)],
     ["Largest difference", `${formatNumber(stat.max)}${place}`],
     ["Mean difference", formatNumber(stat.mean)],
     ["Elements that differ", `${formatCount(stat.differing)} of ${formatCount(stat.count)}`],
