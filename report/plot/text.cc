@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "report/text/bars.h"
+#include "report/text/shown_names.h"
 #include "report/text/table.h"
 
 namespace weightfs::plot {
@@ -42,13 +43,13 @@ class TextDrawing {
       add_text(sentence, out);
       return out;
     }
-    const size_t names = name_width(map);
+    const std::vector<std::string> shown = row_names(map);
+    const size_t names = std::min(widest(shown), most_name_width());
     const size_t each = is_halved(map) ? 2 : 1;
     for (size_t row = 0; row < map.rows; row += each) {
       std::string line(1, ' ');
-      if (names > 0)
-        line += info::left(info::shortened(info::clean(map.down.names[row], style_), names, style_), names + 1);
-      out.push_back(line + cells_of(map, row, each));
+      if (names > 0) line += info::left(info::shortened(shown[row], names, style_), names + 1);
+      out.push_back(line + cells_of(map, row, each, names));
     }
     add_axis(map, names, out);
     add_scale(map, out);
@@ -89,29 +90,41 @@ class TextDrawing {
     return colours_ != TextColours::none && style_.charset == info::Charset::utf8 && map.down.names.empty();
   }
 
-  size_t name_width(const HeatMap& map) const {
+  size_t most_name_width() const { return std::min(kMaxNames, style_.width / 3); }
+
+  static size_t widest(const std::vector<std::string>& texts) {
     size_t width = 0;
-    for (const std::string& name : map.down.names) width = std::max(width, info::width_of(info::clean(name, style_)));
-    return std::min(width, std::min(kMaxNames, style_.width / 3));
+    for (const std::string& text : texts) width = std::max(width, info::width_of(text));
+    return width;
   }
 
-  // The characters of a cell: several if the cells have names and fit.
-  size_t cell_width(const HeatMap& map) const {
+  // If a name would be cut, all lack what most of them begin with: the layers differ at their ends.
+  std::vector<std::string> row_names(const HeatMap& map) const {
+    std::vector<std::string> names;
+    for (const std::string& name : map.down.names) names.push_back(info::clean(name, style_));
+    if (widest(names) <= most_name_width()) return names;
+    const info::ShownNames shown(names.size(), [&](size_t row) { return names[row]; });
+    if (shown.shortest() == info::NameForm::whole) return names;
+    for (std::string& name : names) name = std::string(shown.shown(name, info::NameForm::without_beginning));
+    return names;
+  }
+
+  // The characters of a cell beside names of `names` columns: several if the cells have names and fit.
+  size_t cell_width(const HeatMap& map, size_t names) const {
     if (map.right.names.empty()) return 1;
-    const size_t room = style_.width - 2 - name_width(map);
+    const size_t room = style_.width - 2 - names;
     return std::clamp<size_t>(room / std::max<size_t>(map.columns, 1), 1, 8);
   }
 
-  size_t shown_columns(const HeatMap& map) const {
-    const size_t names = name_width(map);
+  size_t shown_columns(const HeatMap& map, size_t names) const {
     const size_t room = style_.width - 1 - (names > 0 ? names + 1 : 0);
-    return std::min(map.columns, std::max<size_t>(room / cell_width(map), 1));
+    return std::min(map.columns, std::max<size_t>(room / cell_width(map, names), 1));
   }
 
-  std::string cells_of(const HeatMap& map, size_t row, size_t each) const {
+  std::string cells_of(const HeatMap& map, size_t row, size_t each, size_t names) const {
     std::string line;
-    const size_t width = cell_width(map);
-    const size_t shown = shown_columns(map);
+    const size_t width = cell_width(map, names);
+    const size_t shown = shown_columns(map, names);
     for (size_t column = 0; column < shown; ++column) line += cell_of(map, row, column, each, width);
     return colours_ == TextColours::none ? line : line + kPlain;
   }
@@ -163,15 +176,15 @@ class TextDrawing {
       return add_text(fmt::format("right: {}{}", map.right.label, down), out);
     }
     // Names of columns are numbered below the map.
-    const size_t width = cell_width(map);
+    const size_t width = cell_width(map, names);
+    const size_t shown = shown_columns(map, names);
     std::string numbers = indent;
-    for (size_t i = 0; i < shown_columns(map) && width > 1; ++i)
+    for (size_t i = 0; i < shown && width > 1; ++i)
       numbers += info::left(info::cut(std::to_string(i + 1), width - 1, style_), width);
     out.push_back(numbers);
     std::string list;
-    if (shown_columns(map) < map.columns)
-      list = fmt::format("the first {} of {} columns: ", shown_columns(map), map.columns);
-    for (size_t i = 0; i < shown_columns(map); ++i)
+    if (shown < map.columns) list = fmt::format("the first {} of {} columns: ", shown, map.columns);
+    for (size_t i = 0; i < shown; ++i)
       list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, info::clean(label_of(map.right.names[i]), style_));
     add_text(list, out);
   }

@@ -339,6 +339,13 @@ class Terminals(TestCase):
                 shown = on_terminal("plot", source, *options, columns=columns, LC_ALL="C.UTF-8")
                 self.assertTrue(all(len(line) <= columns for line in shown.splitlines()), shown)
 
+    def test_layers_whose_names_do_not_fit_keep_their_numbers(self):
+        tensors = [Tensor(f"model.language_model.layers.{i}.q.weight", "float32", (2,), struct.pack("<2f", i, 1)) for i in range(12)]
+        shown = on_terminal("plot", self.sample("m.safetensors", tensors), columns=60, LC_ALL="C.UTF-8")
+        for i in range(12):
+            self.assertRegex(shown, rf"\n {i} ")
+        self.assertNotIn("…", shown)
+
     def test_kitty_gets_a_png(self):
         shown = on_terminal("plot", self.source(), "w", TERM="xterm-kitty", columns=80)
         parts = re.findall(r"\033_G([^;]*);([^\033]*)\033\\", shown)
