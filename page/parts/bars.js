@@ -12,6 +12,7 @@ const kMostTicks = 5;
 const kSteps = [0.25, 0.5, 1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500];
 const kCharacter = 8; // pixels of a character of a label, at most
 const kLabel = 16; // characters of a label
+const kMostComponents = 8; // of a name in a label
 const kLeastBars = 2;
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -63,11 +64,22 @@ function commonBeginning(names) {
   return /^.*[./_]|/s.exec((names[0] ?? "").slice(0, length))[0];
 }
 
+// As many components at the ends of names as set them apart, with a word at least: "input_blocks.4".
+function distinctEnds(names) {
+  const different = new Set(names).size;
+  for (let components = 1; components <= kMostComponents; components += 1) {
+    const ends = names.map((name) => name.split(/(?<=[./])/).slice(-components).join(""));
+    if (new Set(ends).size === different && ends.every((end) => /\p{L}/u.test(end))) return ends;
+  }
+  return names;
+}
+
 // The text of each layer: its number, or of a layer without one as much of its name as sets it apart from the others.
 function textsOf(layers, prefix) {
   const isNumbered = ({ name }) => prefix !== "" && name.startsWith(prefix);
   const names = layers.filter((layer) => !isNumbered(layer)).map(({ name }) => name);
-  const fitted = fitNames(names, kLabel, commonBeginning(names));
+  const ends = distinctEnds(names);
+  const fitted = fitNames(ends, kLabel, commonBeginning(ends));
   return layers.map((layer) =>
     isNumbered(layer) ? shorten(layer.name.slice(prefix.length), kLabel) : fitted[names.indexOf(layer.name)],
   );

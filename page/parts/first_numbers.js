@@ -11,7 +11,7 @@ const kMostColumns = 8;
 
 // The width of the index of a row, and of a number.
 const kIndex = 52;
-const kColumn = 76;
+const kColumn = 86;
 
 const kNumbers = { NaN, inf: Infinity, "-inf": -Infinity };
 

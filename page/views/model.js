@@ -25,8 +25,8 @@ function Head({ model }) {
     clean(model.format),
     formatBytes(model.bytes),
     `${formatCount(model.tensors)} ${model.tensors === 1 ? "tensor" : "tensors"}`,
-    `${formatParameters(model.parameters)} parameters`,
-  ];
+    model.parameters === null ? "" : `${formatParameters(model.parameters)} parameters`,
+  ].filter((part) => part !== "");
   return html`<div class="model-head">
     <h1 title=${clean(model.title)}>${shorten(model.title, 120)}</h1>
     <p class="muted">${parts.join(" · ")}</p>
@@ -79,9 +79,12 @@ function Facts({ model }) {
 }
 
 function Block({ block, name }) {
-  // The roles stay when a narrow window shows the cells as two lines, where the numbers have their words.
+  // A long name is broken after a separator. The roles stay when a narrow window shows the cells as two lines, where the numbers have
+  // their words.
   return html`<tr role="row">
-    <th scope="row" role="rowheader" class="name" title=${clean(block.name)}>${name}</th>
+    <th scope="row" role="rowheader" class="name" title=${clean(block.name)}
+      >${name.split(/(?<=[./_])/).map((part, place) => html`${place > 0 && html`<wbr />`}${part}`)}</th
+    >
     <td role="cell" class="number" data-word=${block.tensors === 1 ? " tensor" : " tensors"}>${formatCount(block.tensors)}</td>
     <td role="cell" class="number" data-word=" parameters">${formatParameters(block.parameters)}</td>
     <td role="cell" class="number">${formatBytes(block.bytes)}</td>
