@@ -68,7 +68,12 @@ function commonBeginning(names) {
 function distinctEnds(names) {
   const different = new Set(names).size;
   for (let components = 1; components <= kMostComponents; components += 1) {
-    const ends = names.map((name) => name.split(/(?<=[./])/).slice(-components).join(""));
+    const ends = names.map((name) =>
+      name
+        .split(/(?<=[./])/)
+        .slice(-components)
+        .join(""),
+    );
     if (new Set(ends).size === different && ends.every((end) => /\p{L}/u.test(end))) return ends;
   }
   return names;
