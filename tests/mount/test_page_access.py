@@ -1,12 +1,17 @@
 """The page for people who do not see it, or use no mouse: axe-core finds no violation in any view, light or dark, and keys reach
 everything."""
 import hashlib
+import itertools
+import json
 import os
 import unittest
+from urllib.parse import urlencode
 
 from browsing import needs_chromium
 from mounting import Tensor, numbers
+from every_format import write_models
 from page_testing import PageTestCase
+from test_page import NAVIGATION
 from test_page_files import CARD
 import demo
 from protobuf import data, onnx_graph, onnx_model, onnx_node, onnx_tensor, onnx_value
@@ -17,6 +22,7 @@ RUN = """async () => {
   return violations.map(({id, help, nodes}) => ({id, help, nodes: nodes.map(({html, failureSummary}) => [html, failureSummary])}));
 }"""
 
+LOOKS = list(itertools.product((False, True), (1440, 800, 390)))
 CONTROLS = """[...document.querySelectorAll(["a", "button", "input", "select"].map((tag) => `header ${tag}, main ${tag}`))]
   .filter((each) => each.tabIndex >= 0 && each.checkVisibility()).map((each) => each.outerHTML)"""
 
@@ -33,6 +39,52 @@ def write_graph(path):
     graph = onnx_graph(tensors, nodes, (onnx_value("x", 1, (4,)),), (onnx_value(last, 1, (4,)),))
     with open(path, "wb") as file:
         file.write(onnx_model(graph))
+
+
+def axe():
+    with open(os.path.join(VENDOR, "axe.min.js")) as file:
+        return file.read()
+
+
+@needs_chromium
+class EveryFormat(PageTestCase):
+    """A directory with a small model of each format. Each view has one of the six looks, in turn, so that each view has all of them
+    in some format; with ALL_LOOKS=1 each view of each format has all of them, which takes six times as long."""
+
+    @classmethod
+    def source_of(cls, owner):
+        folder = owner.path("models")
+        cls.models = sorted(write_models(folder))
+        cls.axe = axe()
+        return folder
+
+    def check_looks(self, view, turn):
+        """The view fits and has no violation in the look of this turn, or in all looks."""
+        at = turn % len(LOOKS)
+        for dark, width in LOOKS if "ALL_LOOKS" in os.environ else LOOKS[at:at + 1]:
+            with self.subTest(view, dark=dark, width=width):
+                self.page.resize(width, 900, dark)
+                self.page.settle()
+                self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), width)
+                self.assertEqual(self.page.call(RUN), [], self.page.state())
+
+    def check_model(self, name, turn):
+        """All views of its navigation, and its first tensor."""
+        self.show(model=name)
+        self.page.evaluate(f"{self.axe};0")
+        tensors = json.loads(self.server.get(f"/.weightfs/api/v1/tensors?model={name}").body)["tensors"]
+        steps = [("view", title.lower()) for title in self.page.evaluate(NAVIGATION)] + [("t", each["index"]) for each in tensors[:1]]
+        for at, (key, value) in enumerate(steps):
+            query = urlencode({"view": "tensor", "model": name, "t": value} if key == "t" else {"view": value, "model": name})
+            self.page.call("(query) => import('/.weightfs/page/state.js').then(({follow}) => follow(query))", f"?{query}")
+            self.settle()
+            self.check_looks(f"{key} {value}", turn + at)
+        self.assertEqual(self.page.problems, [])
+
+    def test_each_view_of_each_format_fits_and_has_no_violation(self):
+        for turn, name in enumerate(self.models):
+            with self.subTest(name):
+                self.check_model(name, turn)
 
 
 @needs_chromium
@@ -53,8 +105,7 @@ class Accessibility(PageTestCase):
         owner.sample("models/card/model.safetensors")
         with open(owner.path("models/card/README.md"), "w") as file:
             file.write(CARD)
-        with open(os.path.join(VENDOR, "axe.min.js")) as file:
-            cls.axe = file.read()
+        cls.axe = axe()
         return owner.path("models")
 
     def check_view(self, view, then=lambda page: None, **parameters):
