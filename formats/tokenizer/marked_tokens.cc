@@ -35,8 +35,9 @@ class SpecialTokens {
       const auto at = [depth](const Token& token) {
         return depth < token.text.size() ? static_cast<unsigned char>(token.text[depth]) : -1;
       };
-      const auto same = std::ranges::equal_range(first, last, static_cast<unsigned char>(text[depth]), {}, at);
-      first = same.begin(), last = same.end();
+      const int wanted = static_cast<unsigned char>(text[depth]);
+      first = std::ranges::lower_bound(first, last, wanted, {}, at);
+      last = std::ranges::upper_bound(first, last, wanted, {}, at);
       ++steps;
       if (first != last && first->text.size() == depth + 1) found = &*first;
     }

@@ -82,7 +82,8 @@ std::vector<const Map::Entry*> template_keys(const Model& model) {
     const bool is_text = std::holds_alternative<std::string>(entry.second) || std::holds_alternative<Map>(entry.second);
     if (is_text && name_in(entry.first) && out.size() < kMaxTexts) out.push_back(&entry);
   }
-  std::ranges::stable_partition(out, [](const Map::Entry* entry) { return entry->first == kTemplateKey; });
+  std::stable_partition(out.begin(), out.end(),
+                        [](const Map::Entry* entry) { return entry->first == kTemplateKey; });
   return out;
 }
 
@@ -115,7 +116,7 @@ Result<void> add_files(const Model& model, Texts& out) {
     else
       out.push_back(std::move(made));
   }
-  std::ranges::stable_partition(out, [](const ModelText& text) { return text.name == kDefault; });
+  std::stable_partition(out.begin(), out.end(), [](const ModelText& text) { return text.name == kDefault; });
   return {};
 }
 
@@ -209,9 +210,9 @@ std::vector<Document> template_documents(const ModelPtr& model) {
 }
 
 bool may_have_template_files(const Model& model) {
-  constexpr auto kFiles =
+  constexpr auto kNames =
       std::to_array<std::string_view>({"tokenizer_config.json", "chat_template.jinja", "chat_template.json"});
-  const auto is_one = [&](const Part& part) { return std::ranges::find(kFiles, part.path) != kFiles.end(); };
+  const auto is_one = [&](const Part& part) { return std::ranges::find(kNames, part.path) != kNames.end(); };
   return model.beside != nullptr && template_keys(model).empty() && std::ranges::any_of(model.parts, is_one);
 }
 

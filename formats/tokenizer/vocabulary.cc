@@ -71,7 +71,8 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 // Whether `text` has `word`, which is in lower case.
 bool has_text(std::string_view text, std::string_view word) {
-  return !std::ranges::search(text, word, [](char a, char b) { return lower(a) == b; }).empty() || word.empty();
+  const auto is_same = [](char a, char b) { return lower(a) == b; };
+  return word.empty() || std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
 }
 
 struct Ids {
@@ -112,9 +113,9 @@ void Vocabulary::add(const Token& token) {
 
 bool Vocabulary::mark(const Token& special) {
   constexpr std::ptrdiff_t kMost = 16;  // tokens of one id that are looked at
-  const auto same = std::ranges::equal_range(tokens_, special.id, {}, &Token::id);
-  const auto end = same.begin() + std::min(kMost, same.end() - same.begin());
-  const auto found = std::find_if(same.begin(), end, [&](const Token& token) { return token.text == special.text; });
+  const auto begin = std::ranges::lower_bound(tokens_, special.id, {}, &Token::id);
+  const auto end = begin + std::min(kMost, std::ranges::upper_bound(tokens_, special.id, {}, &Token::id) - begin);
+  const auto found = std::find_if(begin, end, [&](const Token& token) { return token.text == special.text; });
   if (found != end) found->kind = special.kind;
   return found != end;
 }

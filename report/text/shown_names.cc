@@ -48,7 +48,7 @@ std::string common_component(size_t rows, const std::function<std::string(size_t
 // How many different texts there are. Two of the same hash count as one.
 size_t distinct(std::vector<size_t>& hashes) {
   std::ranges::sort(hashes);
-  return static_cast<size_t>(std::ranges::unique(hashes).begin() - hashes.begin());
+  return static_cast<size_t>(std::unique(hashes.begin(), hashes.end()) - hashes.begin());
 }
 
 }  // namespace
