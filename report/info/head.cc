@@ -9,6 +9,7 @@
 #include "formats/code/code.h"
 #include "formats/completeness.h"
 #include "report/info/file_facts.h"
+#include "report/inspect/safety.h"
 #include "report/text/words.h"
 
 namespace weightfs::info {
@@ -92,13 +93,6 @@ Lines narrow_sentence(const Subject& subject, const Style& style) {
   return out;
 }
 
-// Pickles have a warning for each name.
-std::string code_alert(const std::vector<CodeItem>& items, const Style& style) {
-  const bool are_names = std::ranges::all_of(items, [](const CodeItem& item) { return item.runs == kUnpickled; });
-  return fmt::format("RUNS CODE: {}; see {}", clean(names_of(items), style),
-                     are_names ? "warnings.txt" : "code in metadata.json");
-}
-
 }  // namespace
 
 std::string name_of(const Subject& subject) {
@@ -115,8 +109,8 @@ Lines sentence_of(const Subject& subject, const Style& style) {
 // What is wrong with the model, in red; in yellow if only files are missing.
 Lines alerts_of(const Subject& subject, const Style& style) {
   Lines out;
-  if (const std::vector<CodeItem> code = code_of(subject.model).items; !code.empty())
-    append(out, wrapped_at_clauses(code_alert(code, style), style.width, style), Paint::red);
+  if (const std::string code = reasons_of(code_of(subject.model).items); !code.empty())
+    append(out, wrapped_at_clauses(fmt::format("RUNS CODE: {}", clean(code, style)), style.width, style), Paint::red);
   if (const std::string names = unknown_globals(subject.model); !names.empty())
     append(out,
            wrapped_at_clauses(fmt::format("not known to be harmless: {}", clean(names, style)), style.width, style),

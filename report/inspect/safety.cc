@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
-#include "formats/code/code.h"
 #include "formats/format.h"
 #include "report/text/errors.h"
 #include "report/text/words.h"
@@ -127,7 +127,41 @@ void check_safety(const ModelPtr& model, const std::string& name, int depth, con
   if (model->chosen.is_set() || model->has_members) check_other_files(*model, parts, name, depth, report);
 }
 
+// A name, cut if it is long.
+std::string short_name(const std::string& name) {
+  constexpr size_t kMost = 60;
+  return name.size() <= kMost ? name : to_utf8(name.substr(0, kMost)) + "…";
+}
+
+// Of "and 12 others", which ends a list that was cut; 1 for any other item.
+uint64_t count_in(const CodeItem& item) {
+  constexpr std::string_view kBefore = "and ";
+  if (!item.runs.empty() || !item.what.starts_with(kBefore)) return 1;
+  const std::string_view number = std::string_view(item.what).substr(kBefore.size());
+  return parse_number<uint64_t>(number.substr(0, number.find(' '))).value_or(1);
+}
+
 }  // namespace
+
+std::string reasons_of(const std::vector<CodeItem>& items) {
+  constexpr size_t kMostNames = 5, kMostMoments = 2;
+  std::vector<std::pair<std::string, std::string>> moments;  // each with the names that run then
+  uint64_t shown = 0, hidden = 0;
+  for (const CodeItem& item : items) {
+    auto moment = std::ranges::find(moments, item.runs, [](const auto& each) { return each.first; });
+    const bool is_new = moment == moments.end();
+    if (item.runs.empty() || shown == kMostNames || (is_new && moments.size() == kMostMoments)) {
+      hidden += count_in(item);
+      continue;
+    }
+    if (is_new) moment = moments.insert(moments.end(), {item.runs, ""});
+    moment->second += (moment->second.empty() ? "" : ", ") + short_name(item.what);
+    ++shown;
+  }
+  std::string out;
+  for (const auto& [runs, names] : moments) out += fmt::format("{}{} {}", out.empty() ? "" : "; ", names, runs);
+  return hidden == 0 ? out : fmt::format("{}; and {} more", out, hidden);
+}
 
 void check_safety(const ModelPtr& model, const std::string& name, const ReportError& report) {
   check_safety(model, name, 0, report);

@@ -1,15 +1,20 @@
-// What may run code, for `weightfs verify --safe`.
+// What may run code: in a sentence, and as the failures of `weightfs verify --safe`.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "formats/code/code.h"
 #include "formats/model.h"
 
 namespace weightfs {
 
 using ReportError = std::function<void(const Error& error)>;
+
+/// "os.system, builtins.exec when the file is unpickled; and 3 more": the first of what may run code, each with the
+/// moment when it runs, in some hundred characters; empty if there is nothing.
+std::string reasons_of(const std::vector<CodeItem>& items);
 
 /// Reports what may run code (formats/code/code.h) and names in pickles that are not known: in the model, in the models
 /// inside of it, and in the other files of a directory or archive that is one model, such as training_args.bin. A

@@ -316,7 +316,7 @@ TEST(Screen, StaysWithinTwentyFourLinesOfItsWidth) {
 
 TEST(Screen, DropsLeastImportantFactsFirst) {
   const std::string shown = screen(crowded());
-  EXPECT_THAT(shown, HasSubstr("\nRUNS CODE: os.system, builtins.exec, subprocess.Popen; see warnings.txt\n"));
+  EXPECT_THAT(shown, HasSubstr("\nRUNS CODE: os.system, builtins.exec, subprocess.Popen when the file is unpickled\n"));
   EXPECT_THAT(shown, HasSubstr("30.5 B parameters, 3.35 B active"));
   for (const char* dropped : {"languages", "repository", "  base ", "embeddings"})
     EXPECT_THAT(shown, Not(HasSubstr(dropped))) << dropped;
