@@ -127,9 +127,8 @@ function Controls({ steps, choice, change }) {
 const sentenceOf = (text) => clean(text.charAt(0).toUpperCase() + text.slice(1));
 
 function Answer({ answer }) {
-  const sentence = answer.reason
-    ? `The weights take ${formatBytes(answer.weights)}; the rest is not known: ${clean(answer.reason)}.`
-    : sentenceOf(`${answer.sentence}.`);
+  const known = answer.weights === undefined ? "Not" : `The weights take ${formatBytes(answer.weights)}; the rest is not`;
+  const sentence = answer.reason ? `${known} known: ${clean(answer.reason)}.` : sentenceOf(`${answer.sentence}.`);
   return html`
     ${!answer.reason && html`<${Bar} answer=${answer} label=${sentence} />`}
     <p role="status" class=${answer.fit?.fits === false ? "refused" : ""}>${sentence}</p>

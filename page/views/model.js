@@ -155,7 +155,7 @@ export default function ModelView({ model }) {
       <${Facts} model=${model} />
       <${Blocks} blocks=${model.blocks} />
     </div>
-    ${model.complete && model.tensors > 0 && html`<${Memory} key=${model.path} model=${model} />`}
+    ${model.tensors > 0 && html`<${Memory} key=${model.path} model=${model} />`}
     ${hasBars(model.bars) && html`<${Bars} bars=${model.bars} />`}
     ${model.tensors > 0 && html`<${Overview} model=${model} />`}
     ${model.has_experts && html`<${Experts} model=${model} />`}

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "formats/completeness.h"
 #include "formats/format.h"
 #include "formats/tokenizer/texts.h"
 #include "report/info/file_facts.h"
@@ -263,7 +264,7 @@ void Facts::add_cache() {
   if (!style_.is_narrow() && cache.recurrent_state_bytes)
     text += fmt::format("; state of {}", bytes_text(*cache.recurrent_state_bytes));
   add("KV cache", text);
-  if (usual && summary_.weight_bytes > 0)
+  if (usual && summary_.weight_bytes > 0 && completeness_of(subject_.model).is_complete())
     add("memory",
         fmt::format("{}{}{} tokens", bytes_text(summary_.weight_bytes + *usual), style_.is_narrow() ? ", " : " with ",
                     grouped(tokens)),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/completeness.h"
 #include "report/text/map_of.h"
 
 namespace weightfs::info {
@@ -21,9 +22,25 @@ Map part_map(const MemoryPart& part) {
       {{"weights", part.weights}, {"kv_cache", part.cache}, {"compute", part.compute}, {"total", part.total()}});
 }
 
+// Why nothing is known of the memory of a model that lacks tensors; empty if it lacks none.
+std::string what_is_missing(const Subject& subject) {
+  const Completeness completeness = completeness_of(subject.model);
+  if (completeness.is_complete()) return "";
+  if (completeness.unreadable == 0) return "a part of the model cannot be read";
+  return fmt::format("{} of {} tensors cannot be read", grouped(completeness.unreadable),
+                     grouped(completeness.tensors));
+}
+
 Result<MemoryAnswer> answer_for(const Subject& subject, const MemoryQuestion& question) {
+  const std::string missing = what_is_missing(subject);
+  if (!missing.empty() && summary::generates_text(subject.summary)) return failure(Code::unsupported, missing);
   const MemoryModel model = TRY(MemoryModel::of(subject.model, subject.summary, subject.counted));
   return answer_of(model, question);
+}
+
+// Whether the bytes of the weights are those of the whole model.
+bool has_weights(const Subject& subject) {
+  return subject.summary.weight_bytes > 0 && completeness_of(subject.model).is_complete();
 }
 
 std::string layers_text(uint64_t count, uint64_t all) {
@@ -117,7 +134,7 @@ Map memory_map(const Subject& subject, const MemoryQuestion& question) {
   const auto answer = answer_for(subject, question);
   if (!answer) {
     Map out;
-    if (subject.summary.weight_bytes > 0) out.append("weights", subject.summary.weight_bytes);
+    if (has_weights(subject)) out.append("weights", subject.summary.weight_bytes);
     out.append("reason", answer.error().message);
     out.append("language_model", summary::generates_text(subject.summary));
     return out;
@@ -145,11 +162,10 @@ std::vector<std::string> memory_lines(const Subject& subject, const MemoryQuesti
   std::vector<std::string> out;
   const auto answer = answer_for(subject, question);
   if (!answer) {
-    const std::string weights = subject.summary.weight_bytes > 0
-                                    ? fmt::format("weights of {}; ", bytes_text(subject.summary.weight_bytes))
-                                    : "";
-    add_wrapped(out, clean(fmt::format("memory: {}the rest is not known: {}", weights, answer.error().message), style),
-                style, true);
+    const std::string known = has_weights(subject)
+                                  ? fmt::format("weights of {}; the rest is ", bytes_text(subject.summary.weight_bytes))
+                                  : "";
+    add_wrapped(out, clean(fmt::format("memory: {}not known: {}", known, answer.error().message), style), style, true);
     return out;
   }
   add_wrapped(out,

@@ -7,6 +7,7 @@ from browsing import needs_chromium
 from mounting import TestCase, run
 from page_testing import PageTestCase
 import hollow_ggufs
+import known_models
 import test_page_access
 import tiny_repositories
 
@@ -94,6 +95,17 @@ class Command(TestCase):
                 self.assertEqual(of_keys["layers"], of_config["layers"])
                 self.assertEqual(of_config["fit"]["fits"], True)
 
+    def test_damaged_model_has_no_number_but_the_reason(self):
+        known_models.cut(self.model, 0.5)
+        done = run("info", "--json", self.model, "--gpu", "24G")
+        self.assertEqual(done.returncode, 5)
+        memory = json.loads(done.stdout)["memory"]
+        self.assertEqual(sorted(memory), ["language_model", "reason"])
+        self.assertRegex(memory["reason"], r"^\d+ of 291 tensors cannot be read$")
+        shown = run("info", self.model, "--gpu", "24G").stdout
+        self.assertIn(f"\nmemory: not known: {memory['reason']}\n", shown)
+        self.assertNotIn("fits in", shown)
+
     def test_directory_of_models_is_refused(self):
         os.mkdir(self.path("models"))
         for name in ("one", "two"):
@@ -163,6 +175,21 @@ class Panel(PageTestCase):
         self.show()
         self.page.wait_for("document.querySelector('.memory table')")
         self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 390)
+
+
+@needs_chromium
+class DamagedPanel(PageTestCase):
+    @classmethod
+    def source_of(cls, owner):
+        hollow_ggufs.write_llama(owner.path("llama.gguf"))
+        known_models.cut(owner.path("llama.gguf"), 0.5)
+        return owner.path("llama.gguf")
+
+    def test_panel_has_the_sentence_and_no_number(self):
+        self.show()
+        self.page.wait_for("document.querySelector('.memory [role=status]')")
+        self.assertRegex(self.text(".memory"), r"^Memory\s+Not known: \d+ of 291 tensors cannot be read\.$")
+        self.assertFalse(self.page.evaluate("Boolean(document.querySelector('.memory table, .memory select'))"))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,16 @@ context fit, too
 )");
 }
 
+// A number is right or absent: the bytes of refused tensors are those of their shapes.
+TEST(MemoryText, DamagedModelHasNoNumberButTheReason) {
+  test::Summarised model = llama();
+  model.model.lacks.edit().missing_tensors = 2;
+  model.model.lacks.edit().by_code[static_cast<size_t>(Code::corrupt)] = {1, "cut"};
+  EXPECT_EQ(text_of(model, {.gpu_bytes = 24 * kGiB}), "\nmemory: not known: 2 of 293 tensors cannot be read\n");
+  EXPECT_EQ(to_json_line(memory_map(model.subject(), {.gpu_bytes = 24 * kGiB})),
+            R"({"reason":"2 of 293 tensors cannot be read","language_model":true})");
+}
+
 TEST(MemoryText, NarrowScreen) {
   const std::string text = text_of(llama(), {.gpu_bytes = 24 * kGiB}, kNarrow);
   for (size_t begin = 0; begin < text.size();) {

@@ -235,7 +235,6 @@ language model (llama), 8.03 B parameters, Q4_K_M: 4.89 bits per weight
   embeddings   525 M + output 525 M (13 %)
   vocabulary   128,256, BPE; chat template with tools
   KV cache     128 KiB per token in f16: 1.00 GiB for 8,192, 16.0 GiB for all
-  memory       5.58 GiB with 8,192 tokens
   licence      llama3.1
   base         meta-llama/Llama-3.1-8B-Instruct
   files        1; 2.11 GiB missing; not verified (no digest known)
@@ -263,7 +262,6 @@ Q4_K_M: 4.89 bits per weight
               14,336, 32 heads, 8 KV
   vocabulary  128,256, BPE
   KV cache    128 KiB per token
-  memory      5.58 GiB, 8,192 tokens
   licence     llama3.1
 
   block           each      size   %
