@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/text.h"
@@ -33,12 +35,32 @@ std::vector<std::string> alternatives_of(const summary::Summary& summary) {
   return out;
 }
 
+// Whether a part is bytes in the file of a model, such as the metadata in a TFLite file.
+bool is_inside(const Part& part, const Model& model) {
+  if (!model.stored_bytes) return false;
+  const auto source = part.source.peek();
+  return source && dynamic_cast<const Slice*>(source->get()) != nullptr;
+}
+
+// Whether the file of a model is one of its parts beside its members, such as a TFLite file with a zip behind it.
+bool has_own_file(const Model& model) {
+  return std::ranges::any_of(model.parts, [&](const Part& part) {
+    const auto source = part.source.peek();
+    return source && model.stored_bytes == (*source)->size();
+  });
+}
+
 // The number of files; of a model in several, that of those with weights.
 std::string count_of_files(const Subject& subject) {
   if (std::string text = weight_files_text(subject); !text.empty()) return text;
-  const size_t count = subject.model.parts.size();
-  if (subject.model.has_members) return grouped(count) + (count == 1 ? " member" : " members");
-  return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(subject.model))) : grouped(count);
+  const Model& model = subject.model;
+  if (model.has_members) {
+    const size_t members = model.parts.size();
+    return has_own_file(model) ? "1" : grouped(members) + (members == 1 ? " member" : " members");
+  }
+  const auto outside = std::ranges::count_if(model.parts, [&](const Part& part) { return !is_inside(part, model); });
+  const size_t count = std::max<size_t>(static_cast<size_t>(outside), model.parts.empty() ? 0 : 1);
+  return count > 1 ? fmt::format("{}, {}", grouped(count), bytes_text(file_bytes(model))) : grouped(count);
 }
 
 // Where the digests of the files with weights are stated that `verify` compares; "" if none is known of members of a
@@ -112,10 +134,15 @@ FilesText files_text(const Subject& subject) {
 }
 
 std::string weight_files_text(const Subject& subject) {
+  const Model& model = subject.model;
   const auto& weights = subject.summary.weight_files;
-  if (weights.size() < 2 || subject.model.has_members) return "";
+  if (weights.size() < 2 || model.has_members) return "";
   const bool are_shards = weights.front().find("-of-") != std::string::npos;
-  return fmt::format("{} {}", weights.size(), are_shards ? "shards" : "files with weights");
+  std::set<std::string_view> inside;
+  for (const Part& part : model.parts)
+    if (is_inside(part, model)) inside.insert(part.path);
+  const auto count = std::ranges::count_if(weights, [&](const std::string& path) { return !inside.contains(path); });
+  return count < 2 ? "" : fmt::format("{} {}", count, are_shards ? "shards" : "files with weights");
 }
 
 std::string training_text(const summary::Summary& summary, const Style& style) {
