@@ -1,14 +1,26 @@
 #include "cli/findings/verdict_output.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <utility>
 
+#include "report/text/style.h"
+
 namespace weightfs::verdicts {
+namespace {
+
+void print(const std::string& lines) {
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  std::fputs((is_terminal ? wrapped(lines, info::style_of_stdout().width) : lines).c_str(), stdout);
+}
+
+}  // namespace
 
 void VerdictOutput::add(Verdict verdict) {
   sum_.add(verdict);
   if (form_ == Form::text)
-    std::fputs(lines_of(verdict, detail_).c_str(), stdout);
+    print(lines_of(verdict, detail_));
   else
     report_.verdicts.push_back(std::move(verdict));
 }
@@ -27,7 +39,7 @@ void VerdictOutput::end(bool is_directory) const {
   } else if (form_ == Form::sarif) {
     std::fputs(to_sarif(report_, WEIGHTFS_VERSION).c_str(), stdout);
   } else if (sum_.models() > 0 && (is_directory || sources_ == Sources::several)) {
-    std::printf("%s\n", line_of(sum_).c_str());
+    print(line_of(sum_) + "\n");
   }
 }
 

@@ -25,6 +25,7 @@ Map value_of(const Verdict& verdict) {
   out.append("files_without_checksum", verdict.unchecked);
   out.append("problems", std::move(problems));
   out.append("warnings", std::move(warnings));
+  out.append("code", to_list(verdict.code));
   if (verdict.more > 0) out.append("omitted", verdict.more);
   return out;
 }
@@ -46,6 +47,7 @@ std::string to_json(const Report& report) {
   out.append("whole", sum.whole);
   out.append("damaged", sum.damaged);
   out.append("failed", sum.failed);
+  out.append("run_code", sum.run_code);
   return weightfs::to_json(std::move(out));
 }
 

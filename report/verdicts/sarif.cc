@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/values/value.h"
 #include "fs/http/protocol/target.h"
+#include "report/inspect/safety.h"
 #include "report/text/map_of.h"
 #include "report/text/words.h"
 #include "report/verdicts/documents.h"
@@ -59,8 +62,10 @@ Map location_of(std::string_view path) {
   return location;
 }
 
-Map result_at(Map location, const Problem& problem, const std::string& message) {
-  Map result = map_of({{"ruleId", rule_of(problem)}, {"level", "error"}});
+enum class Level { error, warning };
+
+Map result_at(Map location, const Problem& problem, const std::string& message, Level level = Level::error) {
+  Map result = map_of({{"ruleId", rule_of(problem)}, {"level", level == Level::error ? "error" : "warning"}});
   result.append("message", text_of(message));
   result.append("locations", List{Value(std::move(location))});
   return result;
@@ -75,6 +80,14 @@ Map result_of(const Verdict& verdict, const Problem& problem) {
     location.append("logicalLocations", List{Value(std::move(member))});
   }
   return result_at(std::move(location), problem, fmt::format("{}: {}", verdict.name, problem.message));
+}
+
+// What --safe would make a failure, and so an error.
+std::optional<Map> warning_about_code(const Verdict& verdict) {
+  if (verdict.code.empty() || std::ranges::count(verdict.problems, kRunsCode, &Problem::code) > 0) return std::nullopt;
+  const Problem problem{kRunsCode, fmt::format("runs code: {}", reasons_of(verdict.code))};
+  return result_at(location_of(verdict.name), problem, fmt::format("{}: {}", verdict.name, problem.message),
+                   Level::warning);
 }
 
 // The message begins with the path of the file.
@@ -99,8 +112,10 @@ Map driver(std::string_view version) {
 
 std::string to_sarif(const Report& report, std::string_view version) {
   List results;
-  for (const Verdict& verdict : report.verdicts)
+  for (const Verdict& verdict : report.verdicts) {
     for (const Problem& problem : verdict.problems) results.emplace_back(result_of(verdict, problem));
+    if (auto warning = warning_about_code(verdict)) results.emplace_back(std::move(*warning));
+  }
   for (const Problem& problem : report.beside) results.emplace_back(result_beside(problem));
   Map tool;
   tool.append("driver", driver(version));

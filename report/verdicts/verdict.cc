@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "formats/code/code.h"
 #include "formats/model.h"
 #include "formats/other_files.h"
 #include "report/inspect/verified.h"
@@ -92,7 +93,8 @@ Verdict judge(const Model& model, const Verification& found, const std::string& 
                   .tensors = found.tensors,
                   .layers = found.packed.size(),
                   .unchecked = found.unchecked,
-                  .is_directory = model.chosen.is_set()};
+                  .is_directory = model.chosen.is_set(),
+                  .code = code_of(model).items};
   if (!completeness.is_complete())
     add(verdict, {std::string(error_name(*completeness.reason)), to_sentence(completeness)});
   add_problems(verdict, model, found);
@@ -123,7 +125,10 @@ void add_code(Verdict& verdict, const Error& error) {
 void Sum::add(const Verdict& verdict) {
   ++(verdict.state == State::whole ? whole : verdict.state == State::damaged ? damaged : failed);
   const auto is_code = [](const Problem& problem) { return problem.code == kRunsCode; };
-  if (std::ranges::any_of(verdict.problems, is_code)) ++run_code;
+  if (!verdict.code.empty())
+    ++run_code;
+  else if (std::ranges::any_of(verdict.problems, is_code))
+    ++may_run_code;
 }
 
 }  // namespace weightfs::verdicts

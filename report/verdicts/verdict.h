@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/code/code.h"
 #include "formats/completeness.h"
 #include "formats/verify.h"
 
@@ -41,7 +42,8 @@ struct Verdict {
   bool is_directory = false;           ///< its files are below its name
   std::vector<Problem> problems = {};  ///< at most kMaxKept, as `warnings`
   std::vector<std::string> warnings = {};
-  uint64_t more = 0;  ///< problems and warnings that are not kept
+  uint64_t more = 0;                ///< problems and warnings that are not kept
+  std::vector<CodeItem> code = {};  ///< what may run code when another program loads the model, whatever its state
 };
 
 inline constexpr size_t kMaxKept = 10'000;
@@ -60,7 +62,8 @@ void add_code(Verdict& verdict, const Error& error);
 /// How many models there are of each kind.
 struct Sum {
   uint64_t whole = 0, damaged = 0, failed = 0;
-  uint64_t run_code = 0;  ///< of them, those that may
+  uint64_t run_code = 0;      ///< of them, those that run code
+  uint64_t may_run_code = 0;  ///< of the others, those that failed a search for what may run code
 
   void add(const Verdict& verdict);
   uint64_t models() const { return whole + damaged + failed; }

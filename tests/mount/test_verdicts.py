@@ -128,7 +128,18 @@ class Documents(Verdicts):
         self.assertEqual((result["ruleId"], self.place(result)), ("runs-code", dangerous))
         self.assertIn("os.system", result["message"]["text"])
         done = self.verify("--safe", dangerous, self.whole, status=4)
-        self.assertEqual(done.stdout.splitlines()[-1], "2 models: 2 whole; 1 may run code")
+        self.assertEqual(done.stdout.splitlines()[-1], "2 models: 2 whole; 1 RUNS CODE")
+
+    def test_whole_model_that_runs_code_says_so_without_safe(self):
+        dangerous = self.write("evil.pkl", b"cos\nsystem\n(S'true'\ntR.")
+        lines = self.verify(dangerous, self.whole, status=0).stdout.splitlines()
+        self.assertTrue(lines[0].startswith(f"{dangerous}: WHOLE, RUNS CODE (os.system when the file is unpickled): "), lines)
+        self.assertEqual(lines[-1], "2 models: 2 whole; 1 RUNS CODE")
+        document = json.loads(self.verify("--json", dangerous, self.whole, status=0).stdout)
+        self.assertEqual([[item["what"] for item in model["code"]] for model in document["models"]], [["os.system"], []])
+        self.assertEqual((document["models"][0]["state"], document["run_code"]), ("whole", 1))
+        result, = self.sarif(dangerous, self.whole, status=0)
+        self.assertEqual((result["ruleId"], result["level"], self.place(result)), ("runs-code", "warning", dangerous))
 
     def test_shard_of_a_directory_is_the_place_of_its_problem(self):
         self.write("repo/config.json", b'{"model_type": "llama"}')

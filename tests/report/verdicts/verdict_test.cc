@@ -85,6 +85,34 @@ TEST(Verdict, SumLeavesOutWhatThereIsNot) {
   EXPECT_EQ(line_of(sum), "3 models: 2 whole, 1 failed; 1 may run code");
 }
 
+TEST(Verdict, WholeModelThatRunsCodeSaysSoInEachForm) {
+  Model model = model_with_files({"a"});
+  add_pickled_code(model.common, "os.system", kUnpickled);
+  model.warnings = {"names os.system"};
+  const Verdict verdict = verdicts::judge(model, {.checked = 1}, "m.pkl");
+  EXPECT_EQ(verdict.state, State::whole);
+  EXPECT_EQ(
+      lines_of(verdict, Detail::one_line),
+      "m.pkl: WHOLE, RUNS CODE (os.system when the file is unpickled): 1 file matches its checksum; --verbose prints "
+      "1 warning\n");
+  Sum sum;
+  sum.add(verdict);
+  EXPECT_EQ(line_of(sum), "1 model: 1 whole; 1 RUNS CODE");
+  Report report;
+  report.verdicts.push_back(verdict);
+  EXPECT_THAT(verdicts::to_json(report), HasSubstr("\"what\": \"os.system\""));
+  EXPECT_THAT(verdicts::to_json(report), HasSubstr("\"run_code\": 1"));
+  EXPECT_THAT(to_sarif(report, "1"), HasSubstr("\"level\": \"warning\""));
+  add_code(report.verdicts.front(), {Code::unsupported, "m.pkl: names os.system, which can run code"});
+  EXPECT_THAT(to_sarif(report, "1"), testing::Not(HasSubstr("\"level\": \"warning\""))) << "--safe has the error";
+}
+
+TEST(Verdict, LinesOfATerminalAreBrokenAtBlanks) {
+  EXPECT_EQ(verdicts::wrapped("m.gguf: WHOLE: 2 files match\nb: no\n", 14),
+            "m.gguf: WHOLE:\n    2 files\n    match\nb: no\n");
+  EXPECT_EQ(verdicts::wrapped("/a/long/path/m.gguf: WHOLE\n", 10), "/a/long/path/m.gguf:\n    WHOLE\n");
+}
+
 TEST(Verdict, SarifHasUrisOfFilesAndMembers) {
   const Model archive = model_with_files({"a b", "c"});
   Report report;
