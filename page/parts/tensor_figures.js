@@ -40,8 +40,8 @@ function stageOf({ known, count, samples }) {
 }
 
 // The figures of a table while `isOn`. `loadAll(signal)` resolves to the response with all rows of the table, of which there are `total`;
-// of a larger table than kMostSorted those are computed that are passed to show(rows). Returns {queue, all, isWhole, prefix, state, stage,
-// version, show}.
+// of a larger table than kMostSorted those are computed that are passed to show(rows). Returns {queue, all, isWhole, total, prefix, state,
+// stage, version, show}.
 export function useFigures({ model, isOn, total, loadAll, listKey }) {
   const queue = queueOf(model);
   const [version, redraw] = useReducer((count) => count + 1, 0);
@@ -61,7 +61,7 @@ export function useFigures({ model, isOn, total, loadAll, listKey }) {
     else if (all) queue.want([...rows, ...all], redraw);
   };
   const state = useMemo(() => (all ? queue.stateOf(all) : null), [all, version]);
-  return { queue, all, isWhole, prefix: value?.prefix, state, stage: state ? stageOf(state) : "pending", version, show };
+  return { queue, all, isWhole, total, prefix: value?.prefix, state, stage: state ? stageOf(state) : "pending", version, show };
 }
 
 function figureCell(column, queue) {
@@ -89,10 +89,13 @@ export function figureColumns(queue, isSortable) {
 
 // What is known, and buttons for what is read only when a person asks for it.
 export function FiguresStatus({ figures, isSorted }) {
-  const { queue, isWhole, state, stage } = figures;
+  const { queue, isWhole, total, state, stage } = figures;
   if (isWhole && !state) return null;
   if (!state)
-    return html`<p class="muted">Statistics are computed for the rows that are shown. A table of at most ${formatCount(kMostSorted)} tensors can be sorted by them.</p>`;
+    return html`<p class="muted">
+      Statistics are computed for the rows that are shown. This table has ${formatCount(total)} tensors; one of at most
+      ${" "}${formatCount(kMostSorted)} can be sorted by them. A search or a filter makes it smaller.
+    </p>`;
   const { count, known, samples, remoteBytes, unreadBytes } = state;
   return html`<div class="toolbar figures-status">
     <span class="muted">
