@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "base/text.h"
 #include "report/text/errors.h"
@@ -27,6 +29,22 @@ std::string without_revision(std::string_view name) {
   return fmt::format("{}{}", name.substr(0, at), rest.substr(std::min(rest.find('/'), rest.size())));
 }
 
+// A path from the root, without `.`, `..` and doubled slashes; also of a file that does not exist.
+std::filesystem::path normal_path(std::string_view path) {
+  std::error_code error;
+  auto out = std::filesystem::absolute(path, error).lexically_normal();
+  return out.has_filename() ? out : out.parent_path();
+}
+
+// Whether `first`, with which a message begins, is the source in other words: its path from the root, a quoted name,
+// another revision, a scheme in other letters.
+bool is_other_name(std::string_view first, const std::string& shown, bool is_local) {
+  if (is_local) return first.starts_with('/') && normal_path(first) == normal_path(shown);
+  if (first.size() > 2 && first.front() == '"' && first.back() == '"')
+    return shown.ends_with(first.substr(1, first.size() - 2));
+  return lower_case(without_revision(first)) == lower_case(without_revision(shown));
+}
+
 }  // namespace
 
 Error error_of_source(const std::string& source, const Error& error) {
@@ -37,11 +55,10 @@ Error error_of_source(const std::string& source, const Error& error) {
   if (const std::string absolute = is_path(source) ? printable(absolute_path(source).value_or("")) : "";
       absolute.size() > 1 && begins_with(message, absolute))
     return with_message(error, shown + std::string(message.substr(absolute.size())));
-  if (is_path(source)) return error_at(shown, error);
   const std::string_view first = message.substr(0, message.find(": "));
-  if (first.size() < message.size() && without_revision(first) == without_revision(shown) &&
-      !message.starts_with(shown))
+  if (first.size() < message.size() && is_other_name(first, shown, is_path(source)))
     return with_message(error, shown + std::string(message.substr(first.size())));
+  if (is_path(source)) return error_at(shown, error);
   return message.find(shown) != message.npos ? error : error_at(shown, error);
 }
 

@@ -13,8 +13,9 @@ std::string message_of(const std::string& source, const std::string& message) {
 
 TEST(SourceError, PathIsThatOfTheArgument) {
   const std::string here = std::filesystem::current_path();
-  EXPECT_EQ(message_of("dir/m.gguf", here + "/dir/m.gguf: cut"), "dir/m.gguf: " + here + "/dir/m.gguf: cut")
-      << "its directory does not exist";
+  EXPECT_EQ(message_of("dir/m.gguf", here + "/dir/m.gguf: cut"), "dir/m.gguf: cut") << "its directory does not exist";
+  EXPECT_EQ(message_of("./dir/", here + "/./dir: cut"), "./dir: cut");
+  EXPECT_EQ(message_of("a\x1b", here + "/a\\x1b: cut"), "a\\x1b: cut");
   EXPECT_EQ(message_of("m.gguf", here + "/m.gguf: cut"), "m.gguf: cut");
   EXPECT_EQ(message_of("./m.gguf", here + "/m.gguf: cut"), "./m.gguf: cut");
   EXPECT_EQ(message_of(".", here + "/shard: cut"), "./shard: cut");
@@ -33,6 +34,9 @@ TEST(SourceError, UrlOfARequestIsBehindTheSource) {
 }
 
 TEST(SourceError, NameIsNotRepeated) {
+  EXPECT_EQ(message_of("HTTP://h/m", "http://h/m: unknown scheme"), "HTTP://h/m: unknown scheme");
+  EXPECT_EQ(message_of("hf://a", "\"hf://a\": names no repository"), "hf://a: names no repository");
+  EXPECT_EQ(message_of("ollama:a/b", "\"a/b\": not a name"), "ollama:a/b: not a name");
   EXPECT_EQ(message_of("hf://org/repo", "hf://org/repo@main: gated"), "hf://org/repo@main: gated");
   EXPECT_EQ(message_of("hf://org/repo/none", "hf://org/repo@0123/none: no such file"),
             "hf://org/repo/none: no such file");
