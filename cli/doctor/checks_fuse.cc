@@ -82,7 +82,7 @@ Check check_allow_other() {
 Check check_mount_helper() {
   for (const char* helper : {"/sbin/mount.weightfs", "/usr/sbin/mount.weightfs"})
     if (::access(helper, X_OK) == 0) return {"mount helper", Verdict::ok, helper};
-  return {"mount helper", Verdict::warning, "/sbin/mount.weightfs not found: mount -t weightfs and fstab do not work",
+  return {"mount helper", Verdict::warning, "no /sbin/mount.weightfs: mount -t weightfs and fstab do not work",
           "as root: `ln -s \"$(command -v weightfs)\" /sbin/mount.weightfs`"};
 }
 

@@ -22,6 +22,6 @@ def check_widths(test, name, shown_at, widths=(40, 80, 120)):
     for width in widths:
         shown = shown_at(width)
         for line in shown.splitlines():
-            test.assertTrue(len(line) <= width or line.startswith("  name: "), line)
+            test.assertTrue(len(line) <= width or line.startswith(("  name: ", "  used by: ")), line)
         parts.append(f"{width} columns\n{'-' * width}\n{shown}")
     check(test, name, "\n".join(parts))

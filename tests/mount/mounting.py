@@ -86,14 +86,14 @@ def halt(pid):
     until(stop, "it does not stop")
 
 
-def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdout", **variables):
+def on_terminal(*argv, NO_COLOR="1", TERM="xterm", status=0, columns=0, of="stdout", cwd=None, **variables):
     """The output of weightfs on a terminal (columns=0: of unknown width); without colors by default. `of` is stdout or stderr; the
     other one is a pipe. `variables` are of the environment."""
     env = dict(os.environ, TERM=TERM, NO_COLOR=NO_COLOR, **variables)
     terminal, other = pty.openpty()
     termios.tcsetwinsize(terminal, (24, columns))
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, of: other}
-    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, env=env, **streams)
+    process = subprocess.Popen([WEIGHTFS, *argv], stdin=subprocess.DEVNULL, env=env, cwd=cwd, **streams)
     os.close(other)
     out = b""
     try:

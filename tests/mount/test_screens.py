@@ -1,17 +1,34 @@
 """Screens of the terminal at 40, 80 and 120 columns, as files in golden/screens: what a person sees first."""
 import os
+import re
 import struct
 import unittest
+import zipfile
 
 import goldens
-from mounting import Tensor, TestCase, on_terminal
+from mounting import Tensor, TestCase, on_terminal, run
 import known_models
+
+# What `weightfs doctor` finds on each machine that runs the tests.
+EVERYWHERE = ("check", "/dev/fuse", "/etc/mtab", "fusermount3", "partial downloads", "seccomp")
+
+
+def without_times(shown):
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-01-31 12:00", shown)
+
+
+def rows_of_every_machine(shown):
+    """Each row in one line, without the width of the columns, which mounts of other tests change."""
+    rows = re.sub(r"\n +(found: )?", "  ", shown).splitlines()
+    kept = [re.sub("  +", "  ", row) for row in rows if re.split("  +", row)[0] in EVERYWHERE]
+    return "".join(row + "\n" for row in kept)
 
 
 class Screens(TestCase):
-    def check(self, name, *argv, status=0):
-        goldens.check_widths(self, f"screens/{name}",
-                             lambda width: on_terminal(*argv, columns=width, status=status, LC_ALL="C.UTF-8"))
+    def check(self, name, *argv, status=0, cwd=None, keep=lambda shown: shown):
+        def shown_at(width):
+            return keep(on_terminal(*argv, columns=width, status=status, cwd=cwd, LC_ALL="C.UTF-8"))
+        goldens.check_widths(self, f"screens/{name}", shown_at)
 
     def test_language_model(self):
         path = self.path("Llama-3.1-8B-Instruct-Q4_K_M.gguf")
@@ -65,6 +82,32 @@ class Screens(TestCase):
         names = [tensor.name for tensor in known_models.sdxl_tensors() if ".attn2." in tensor.name or "conditioner" in tensor.name]
         tensors = [Tensor(name, "float32", (1, 2), struct.pack("<2f", 1, -1)) for name in names[::40]]
         self.check("stats-sdxl", "stats", self.sample("sdxl.safetensors", tensors))
+
+    def verify(self, name, *argv, status=0):
+        self.check(name, "verify", *argv, status=status, cwd=self.tmp)
+
+    # semantics 8.5
+    def test_verdicts(self):
+        os.makedirs(self.path("models"))
+        self.sample("models/a.safetensors")
+        self.verify("verify", "models/a.safetensors")
+        known_models.llama_gguf(self.path("models", "b.gguf"), layers=2)
+        known_models.cut(self.path("models", "b.gguf"), 0.9)
+        self.verify("verify-cut", "models/b.gguf", status=5)
+        self.write("models/evil.pkl", b"cos\nsystem\n(S'true'\ntR.")
+        self.verify("verify-code", "models/evil.pkl")
+        self.verify("verify-directory", "models", status=5)
+
+    def test_cache(self):
+        self.check("cache-empty", "cache", "ls")
+        with zipfile.ZipFile(self.path("m.zip"), "w", zipfile.ZIP_DEFLATED) as file:
+            file.write(self.sample(), "m.safetensors")
+            file.writestr("dir/weights.bin", bytes(5_000_000))
+        self.assertEqual(run("cat", self.path("m.zip"), "files/dir/weights.bin", "-o", self.path("out")).returncode, 0)
+        self.check("cache", "cache", "ls", keep=without_times)
+
+    def test_doctor(self):
+        self.check("doctor", "doctor", keep=rows_of_every_machine)
 
 
 if __name__ == "__main__":
