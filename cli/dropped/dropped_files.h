@@ -42,7 +42,7 @@ class DroppedFiles {
 
  private:
   static constexpr size_t kMaxDrops = 256;
-  static constexpr size_t kMaxConnections = 32;  // at a time, each with a thread
+  static constexpr long kMaxConnections = 32;  // at a time, each with a thread
 
   struct Page {
     std::shared_ptr<PageConnection> connection;
