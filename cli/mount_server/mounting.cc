@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "cli/console/check_spelling.h"
 #include "cli/mount/backing_broker.h"
 #include "formats/code/code.h"
-#include "report/inspect/safety.h"
 
 namespace weightfs {
 namespace {
@@ -32,46 +30,13 @@ std::string refusal_of_rings(bool is_wanted, const StoreFlags& flags) {
   return fuse::rings_missing();
 }
 
-// The files of models on a server are not requested to examine them.
-bool are_local(const std::vector<std::string>& sources) {
-  std::error_code error;
-  return std::ranges::all_of(sources,
-                             [&](const std::string& source) { return std::filesystem::exists(source, error); });
-}
-
-// The names of models in a directory that run code, of the first ones: a mount reads the others when they are entered.
-std::vector<std::string> models_that_run_code(const Tree& root) {
-  constexpr size_t kMostExamined = 64;
-  constexpr std::chrono::milliseconds kMostTime{500};
-  const auto end = std::chrono::steady_clock::now() + kMostTime;
-  std::vector<std::string> names;
-  size_t examined = 0;
-  for (uint32_t i = 0; i < root.size() && examined < kMostExamined && std::chrono::steady_clock::now() < end; ++i) {
-    const Node node = root.node(i);
-    if (node.kind != NodeKind::tree) continue;
-    ++examined;
-    const auto tree = root.tree(node).get();
-    if (tree && (*tree)->model() != nullptr && !code_of(*(*tree)->model()).items.empty()) names.push_back(root.path(i));
-    root.tree(node).forget();
-  }
-  return names;
-}
-
-// "RUNS CODE: …" of a model, "3 models RUN CODE: …" of a directory; empty if it is not known that any code runs.
+// What may run code in the model; empty if it is none. The files of a model on a server are not requested for this.
 std::string what_runs_code(const Tree& root, const std::vector<std::string>& sources) {
-  constexpr size_t kMostNames = 5;
-  if (!are_local(sources)) return "";
-  if (const ModelPtr model = root.model()) {
-    const std::string reasons = reasons_of(code_of(*model).items);
-    return reasons.empty() ? "" : "RUNS CODE: " + reasons;
-  }
-  const std::vector<std::string> names = models_that_run_code(root);
-  if (names.empty()) return "";
-  std::string shown;
-  for (size_t i = 0; i < std::min(kMostNames, names.size()); ++i) shown += (i == 0 ? "" : ", ") + printable(names[i]);
-  if (names.size() > kMostNames) shown += fmt::format(" and {} more", names.size() - kMostNames);
-  return fmt::format("{}: {}",
-                     names.size() == 1 ? "1 model RUNS CODE" : fmt::format("{} models RUN CODE", names.size()), shown);
+  const ModelPtr model = root.model();
+  std::error_code error;
+  const bool is_local =
+      std::ranges::all_of(sources, [&](const std::string& source) { return std::filesystem::exists(source, error); });
+  return model != nullptr && is_local ? names_of(code_of(*model).items) : "";
 }
 
 }  // namespace
@@ -156,7 +121,7 @@ void Mounting::report(const Reading& reading) const {
   const std::string name = printable(session.source);
   if (!reading.missing.empty()) log->write(Level::error, fmt::format("{}: {}", name, reading.missing));
   if (const std::string code = what_runs_code(*reading.root, params.sources); !code.empty())
-    log->write(Level::error, fmt::format("{}: {}", name, code));
+    log->write(Level::error, fmt::format("{}: RUNS CODE: {}; see code in metadata.json", name, code));
 }
 
 }  // namespace weightfs

@@ -385,17 +385,7 @@ class CodeTest(TestCase):
         os.makedirs(self.path("mnt"))
         done = run("mount", source, self.path("mnt"))
         self.addCleanup(run, "umount", self.path("mnt"))
-        self.assertIn("RUNS CODE: AutoModel: m.M when transformers loads the model with trust_remote_code=True\n", done.stderr)
-
-    def test_mounting_names_models_of_a_directory_that_run_code(self):
-        os.makedirs(self.path("models"))
-        for i in range(7):
-            self.write(f"models/evil{i}.pkl", b"cos\nsystem\n(S'true'\ntR.")
-        self.sample("models/harmless.safetensors")
-        done = run("mount", self.path("models"), self.path("mnt"))
-        self.addCleanup(run, "umount", self.path("mnt"))
-        self.assertEqual(done.stderr, f"weightfs: {self.path('models')}: 7 models RUN CODE: evil0.pkl, evil1.pkl, evil2.pkl, "
-                                      "evil3.pkl, evil4.pkl and 2 more\n")
+        self.assertIn("RUNS CODE: AutoModel: m.M; see code in metadata.json", done.stderr)
 
     def test_code_is_the_first_field(self):
         source = gguf(**{"": DUNDER})(self.tmp)
