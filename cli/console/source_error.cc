@@ -18,7 +18,8 @@ namespace {
 bool begins_with(std::string_view message, std::string_view source) {
   if (!message.starts_with(source)) return false;
   const std::string_view rest = message.substr(source.size());
-  return rest.empty() || rest.front() == ' ' || rest.front() == '/' || rest.starts_with(": ") || rest.front() == ';';
+  constexpr std::string_view kAfter = " /;@";  // a revision that the source leaves out names it more exactly
+  return rest.empty() || kAfter.find(rest.front()) != kAfter.npos || rest.starts_with(": ");
 }
 
 // "hf://org/repo/path" for "hf://org/repo@main/path".
@@ -38,11 +39,11 @@ std::filesystem::path normal_path(std::string_view path) {
 
 // Whether `first`, with which a message begins, is the source in other words: its path from the root, a quoted name,
 // another revision, a scheme in other letters.
-bool is_other_name(std::string_view first, const std::string& shown, bool is_local) {
-  if (is_local) return first.starts_with('/') && normal_path(first) == normal_path(shown);
+bool is_other_name(std::string_view first, const std::string& shown) {
+  if (first.starts_with('/')) return normal_path(printable(first)) == normal_path(shown);
   if (first.size() > 2 && first.front() == '"' && first.back() == '"')
     return shown.ends_with(first.substr(1, first.size() - 2));
-  return lower_case(without_revision(first)) == lower_case(without_revision(shown));
+  return first.find(':') != first.npos && lower_case(without_revision(first)) == lower_case(without_revision(shown));
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ Error error_of_source(const std::string& source, const Error& error) {
       absolute.size() > 1 && begins_with(message, absolute))
     return with_message(error, shown + std::string(message.substr(absolute.size())));
   const std::string_view first = message.substr(0, message.find(": "));
-  if (first.size() < message.size() && is_other_name(first, shown, is_path(source)))
+  if (first.size() < message.size() && is_other_name(first, shown))
     return with_message(error, shown + std::string(message.substr(first.size())));
   if (is_path(source)) return error_at(shown, error);
   return message.find(shown) != message.npos ? error : error_at(shown, error);

@@ -133,7 +133,7 @@ std::string short_name(const std::string& name) {
   return name.size() <= kMost ? name : to_utf8(name.substr(0, kMost)) + "…";
 }
 
-// Of "and 12 others", which ends a list that was cut; 1 for any other item.
+// What an item stands for: "and 12 others" ends a list that was cut.
 uint64_t count_in(const CodeItem& item) {
   constexpr std::string_view kBefore = "and ";
   if (!item.runs.empty() || !item.what.starts_with(kBefore)) return 1;

@@ -280,16 +280,14 @@ class MountTestCase(TestCase):
 
 class OneMountTestCase(MountTestCase):
     """Tests that only read models, which the class mounts once: `mnt`, with a directory for each model if there are several.
-    `owner` has the sources; a test has its own directory, too. `lacks` is that of mount()."""
-
-    lacks = ""
+    `owner` has the sources; a test has its own directory, too."""
 
     @classmethod
     def setUpClass(cls):
         cls.owner = MountTestCase()
         cls.owner.setUp()
         cls.addClassCleanup(cls.remove)
-        cls.mnt = cls.owner.mount(*cls.sources_of(cls.owner), lacks=cls.lacks)
+        cls.mnt = cls.owner.mount(*cls.sources_of(cls.owner))
 
     @classmethod
     def sources_of(cls, owner):

@@ -23,8 +23,6 @@ INCOMPLETE = {"CoreMlModel.model", "Ctranslate2.model", "Onnx.model", "Ort.model
 
 
 class EveryFormat(OneMountTestCase):
-    lacks = "RUN CODE: "
-
     @classmethod
     def sources_of(cls, owner):
         cls.folder = owner.path("models")

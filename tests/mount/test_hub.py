@@ -678,9 +678,9 @@ class Errors(HubTestCase):
                 ("org/demo@none", 3, 'hf://org/demo@none: no such revision: "none"'),
                 ("org/gated", 4, f"hf://org/gated@main: gated: request access at {self.hub.url}/org/gated, then {login}"),
                 ("org/off", 4, "hf://org/off@main: status 403, Access to this resource is disabled."),
-                ("dataset/org/demo", 4, '"hf://dataset/org/demo": datasets/ expected instead of dataset/'),
-                ("gpt2", 4, '"hf://gpt2": names no repository; ORG/REPO expected'),
-                ("org/demo@", 4, '"hf://org/demo@": a revision is expected after the @')):
+                ("dataset/org/demo", 4, 'hf://dataset/org/demo: datasets/ expected instead of dataset/'),
+                ("gpt2", 4, 'hf://gpt2: names no repository; ORG/REPO expected'),
+                ("org/demo@", 4, 'hf://org/demo@: a revision is expected after the @')):
             with self.subTest(name):
                 self.assertEqual(self.failure("ls", f"hf://{name}", status=status), f"weightfs: {message}")
         self.assertEqual(self.failure("ls", "hf://org/demo/none", status=3),

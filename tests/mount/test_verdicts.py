@@ -130,7 +130,7 @@ class Documents(Verdicts):
         done = self.verify("--safe", dangerous, self.whole, status=4)
         self.assertEqual(done.stdout.splitlines()[-1], "2 models: 2 whole; 1 RUNS CODE")
 
-    def test_whole_model_that_runs_code_says_so_without_safe(self):
+    def test_whole_model_that_runs_code_has_it_in_each_form(self):
         dangerous = self.write("evil.pkl", b"cos\nsystem\n(S'true'\ntR.")
         lines = self.verify(dangerous, self.whole, status=0).stdout.splitlines()
         self.assertTrue(lines[0].startswith(f"{dangerous}: WHOLE, RUNS CODE (os.system when the file is unpickled): "), lines)
