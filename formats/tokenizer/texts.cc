@@ -82,8 +82,7 @@ std::vector<const Map::Entry*> template_keys(const Model& model) {
     const bool is_text = std::holds_alternative<std::string>(entry.second) || std::holds_alternative<Map>(entry.second);
     if (is_text && name_in(entry.first) && out.size() < kMaxTexts) out.push_back(&entry);
   }
-  std::stable_partition(out.begin(), out.end(),
-                        [](const Map::Entry* entry) { return entry->first == kTemplateKey; });
+  std::stable_partition(out.begin(), out.end(), [](const Map::Entry* entry) { return entry->first == kTemplateKey; });
   return out;
 }
 
