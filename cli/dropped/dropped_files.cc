@@ -100,8 +100,8 @@ httpd::Accepted<httpd::Response> DroppedFiles::accept(const httpd::Request& requ
   if (is_stopping_ || seats_.use_count() > kMaxConnections || entries_.size() >= kMaxDrops)
     return httpd::refused(503, "too many files were dropped; close a page, or start weightfs open again");
   // The seat is taken before the response is sent, and free when the connection ends, or never begins.
-  response->take_over = [this, seat = seats_](Descriptor socket, std::string received) {
-    take_over(std::move(socket), std::move(received), seat);
+  response->take_over = [this, seat = seats_](Descriptor socket, std::string received) mutable {
+    take_over(std::move(socket), std::move(received), std::move(seat));
   };
   return response;
 }

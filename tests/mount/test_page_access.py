@@ -73,7 +73,8 @@ class EveryFormat(PageTestCase):
         self.show(model=name)
         self.page.evaluate(f"{self.axe};0")
         tensors = json.loads(self.server.get(f"/.weightfs/api/v1/tensors?model={name}").body)["tensors"]
-        steps = [("view", title.lower()) for title in self.page.evaluate(NAVIGATION)] + [("t", each["index"]) for each in tensors[:1]]
+        steps = [("view", title.lower()) for title in self.page.evaluate(NAVIGATION)]
+        steps += [("t", each["index"]) for each in tensors[:1]]
         for at, (key, value) in enumerate(steps):
             query = urlencode({"view": "tensor", "model": name, "t": value} if key == "t" else {"view": value, "model": name})
             self.page.call("(query) => import('/.weightfs/page/state.js').then(({follow}) => follow(query))", f"?{query}")

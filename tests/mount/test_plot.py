@@ -340,7 +340,8 @@ class Terminals(TestCase):
                 self.assertTrue(all(len(line) <= columns for line in shown.splitlines()), shown)
 
     def test_layers_whose_names_do_not_fit_keep_their_numbers(self):
-        tensors = [Tensor(f"model.language_model.layers.{i}.q.weight", "float32", (2,), struct.pack("<2f", i, 1)) for i in range(12)]
+        names = [f"model.language_model.layers.{i}.q.weight" for i in range(12)]
+        tensors = [Tensor(name, "float32", (2,), struct.pack("<2f", i, 1)) for i, name in enumerate(names)]
         shown = on_terminal("plot", self.sample("m.safetensors", tensors), columns=60, LC_ALL="C.UTF-8")
         for i in range(12):
             self.assertRegex(shown, rf"\n {i} ")
