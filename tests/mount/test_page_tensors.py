@@ -7,7 +7,7 @@ import struct
 import numpy
 
 from browsing import needs_chromium
-from mounting import run
+from mounting import Tensor, run
 from page_testing import PageTestCase
 import tiny_repositories
 
@@ -307,6 +307,20 @@ class RepositoryAndGguf(PageTestCase):
         self.page.wait_for_text("those that a GGUF of this repository has")
         self.settle()
         self.assertIn("blk.1.attn_q.weight", self.text())
+
+
+@needs_chromium
+class LargeTable(PageTestCase):
+    @classmethod
+    def source_of(cls, owner):
+        return owner.sample("many.safetensors", [Tensor(f"w.{i}", "float32", (1,), bytes(4)) for i in range(1001)])
+
+    def test_statistics_of_more_tensors_than_are_sorted_have_a_sentence(self):
+        self.show("tensors", figures=1)
+        self.page.wait_for_text("This table has 1,001 tensors; one of at most 1,000 can be sorted by them.")
+        self.show("tensors", figures=1, q="w.1")
+        self.page.wait_for_text("Statistics of ")
+        self.assertNotIn("can be sorted", self.text())
 
 
 if __name__ == "__main__":

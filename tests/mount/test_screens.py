@@ -7,6 +7,7 @@ import zipfile
 
 import goldens
 from mounting import Tensor, TestCase, on_terminal, run
+import every_format
 import known_models
 
 def without_times(shown):
@@ -71,6 +72,13 @@ class Screens(TestCase):
         names = [tensor.name for tensor in known_models.sdxl_tensors() if ".attn2." in tensor.name or "conditioner" in tensor.name]
         tensors = [Tensor(name, "float32", (1, 2), struct.pack("<2f", 1, -1)) for name in names[::40]]
         self.check("stats-sdxl", "stats", self.sample("sdxl.safetensors", tensors))
+
+    # A file with buffers, segments or boosters in it is one file.
+    def test_one_file_is_counted_once(self):
+        every_format.write_models(self.path("formats"))
+        for name in ("Tflite", "ExecutorchProgram", "ExecutorchData", "PickleOfABooster", "Safetensors"):
+            with self.subTest(name):
+                self.assertRegex(run("info", self.path("formats", f"{name}.model")).stdout, r"\n  files +1(;|\n)")
 
     def verify(self, name, *argv, status=0):
         self.check(name, "verify", *argv, status=status, cwd=self.tmp)
