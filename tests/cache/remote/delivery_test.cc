@@ -141,10 +141,10 @@ TEST_F(DeliveryTest, FileIsWholeAfterItWasServedVerified) {
   EXPECT_EQ(delivery->digest(), sha256(all));
 }
 
-// As a manifest may state. A page of memory holds 32,768 blocks: none is used for those that were not noted.
+// As a manifest may state. A page of memory holds 32,768 blocks: none is used for those that were not noted. It is
+// measured before they are forgotten, which reads all of them: some kernels allocate pages for that.
 TEST_F(DeliveryTest, BlocksOfAHugeFileUseNoMemory) {
   const uint64_t size = uint64_t{16} << 40;
-  Delivery huge(size);
   const auto nothing = [](uint64_t, std::span<std::byte>) { return 0; };
   const auto bytes = std::as_bytes(std::span(all)).first(kBlock);
   const auto resident = [] {
@@ -153,10 +153,12 @@ TEST_F(DeliveryTest, BlocksOfAHugeFileUseNoMemory) {
     return pages;
   };
   const uint64_t before = resident();
+  Delivery huge(size);
   huge.note(1, 0, bytes, nothing);
   huge.note(1, size - kBlock, bytes, nothing);
+  EXPECT_LT(resident(), before + 10'000);
   huge.forget_noted();
-  EXPECT_LT(resident(), before + 30'000);
+  EXPECT_FALSE(huge.is_whole());
 }
 
 TEST_F(DeliveryTest, BytesOfSeveralGenerationsHaveADigestOfNone) {
