@@ -48,8 +48,8 @@ def axe():
 
 @needs_chromium
 class EveryFormat(PageTestCase):
-    """A directory with a small model of each format. Each view has one of the six looks, in turn, so that each view has all of them
-    in some format; with ALL_LOOKS=1 each view of each format has all of them, which takes six times as long."""
+    """A directory with a small model of each format. One view of each format is checked in one of the six looks, in turn; with
+    ALL_LOOKS=1 each view in all of them, which takes an hour. test_page opens each view of each format."""
 
     @classmethod
     def source_of(cls, owner):
@@ -60,7 +60,7 @@ class EveryFormat(PageTestCase):
 
     def check_looks(self, view, turn):
         """The view fits and has no violation in the look of this turn, or in all looks."""
-        at = turn % len(LOOKS)
+        at = (turn + turn // len(LOOKS)) % len(LOOKS)
         for dark, width in LOOKS if "ALL_LOOKS" in os.environ else LOOKS[at:at + 1]:
             with self.subTest(view, dark=dark, width=width):
                 self.page.resize(width, 900, dark)
@@ -75,14 +75,16 @@ class EveryFormat(PageTestCase):
         tensors = json.loads(self.server.get(f"/.weightfs/api/v1/tensors?model={name}").body)["tensors"]
         steps = [("view", title.lower()) for title in self.page.evaluate(NAVIGATION)]
         steps += [("t", each["index"]) for each in tensors[:1]]
-        for at, (key, value) in enumerate(steps):
+        if "ALL_LOOKS" not in os.environ:
+            steps = [steps[turn % len(steps)]]
+        for key, value in steps:
             query = urlencode({"view": "tensor", "model": name, "t": value} if key == "t" else {"view": value, "model": name})
             self.page.call("(query) => import('/.weightfs/page/state.js').then(({follow}) => follow(query))", f"?{query}")
             self.settle()
-            self.check_looks(f"{key} {value}", turn + at)
+            self.check_looks(f"{key} {value}", turn)
         self.assertEqual(self.page.problems, [])
 
-    def test_each_view_of_each_format_fits_and_has_no_violation(self):
+    def test_views_of_each_format_fit_without_violations(self):
         for turn, name in enumerate(self.models):
             with self.subTest(name):
                 self.check_model(name, turn)
