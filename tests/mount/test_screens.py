@@ -10,6 +10,7 @@ from mounting import Tensor, TestCase, on_terminal, run
 import every_format
 import known_models
 
+
 def without_times(shown):
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-01-31 12:00", shown)
 
@@ -74,7 +75,7 @@ class Screens(TestCase):
         self.check("stats-sdxl", "stats", self.sample("sdxl.safetensors", tensors))
 
     # A file with buffers, segments or boosters in it is one file.
-    def test_one_file_is_counted_once(self):
+    def test_single_file_is_counted_as_one(self):
         every_format.write_models(self.path("formats"))
         for name in ("Tflite", "ExecutorchProgram", "ExecutorchData", "PickleOfABooster", "Safetensors"):
             with self.subTest(name):
