@@ -94,7 +94,7 @@ bool PageConnection::take(const httpd::WebSocketMessage& message,
   return true;
 }
 
-// Call with the lock. Null if nobody waits for it any more.
+// The caller holds the lock. Null if no reader waits for this answer.
 PageConnection::Request* PageConnection::find(uint64_t number) {
   const auto found = requests_.find(number);
   return found == requests_.end() ? nullptr : &found->second;
