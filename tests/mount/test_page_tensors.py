@@ -225,6 +225,7 @@ class Tensors(PageTestCase):
             self.page.wait_for("!document.querySelector('canvas.heatmap, section[aria-label=Line]')")
 
     def test_first_numbers_are_in_sight(self):
+        self.page.resize(1000, 900)
         self.show("tensor", t=self.index_of(OUTLIER))
         self.page.wait_for("document.querySelector('.first-numbers td')")
         shown = self.page.evaluate("""[...document.querySelectorAll(".first-numbers tbody tr")].map(
