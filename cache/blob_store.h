@@ -47,11 +47,6 @@ class BlobStore : public Blobs {
   /// The text saved under `key`, if it is still cached.
   virtual std::optional<std::string> load_text(const std::string& key) = 0;
 
-  /// Passes the block list of `file`, a cached blob, to `write`, if one is saved: its blocks match its root, and
-  /// nothing of the file is read. Returns the fs-verity digest; nothing if there is no list, or it is damaged; then
-  /// some of it may have been written. Fails as `write` does.
-  virtual Result<std::optional<Digest>> copy_block_list(const Source& file, const BlockListBuilder::Write& write) = 0;
-
   /// Verifies the blobs whose ranges have all been read, as the digest of all bytes was not compared before: a command
   /// that read all of a blob ends with this. Fails with mismatch if the bytes were wrong; they are dropped then.
   virtual Result<void> verify_complete() = 0;

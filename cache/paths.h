@@ -98,7 +98,7 @@ bool has_blob(const Folders& folders, const Digest& digest);
 /// Opens the blob's file for reading; false with errno set on failure. What is no regular file opens without waiting.
 Descriptor open_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob, its checksums, its block list and its names; false with errno set on failure, ENOENT when there is
+/// Removes a blob, its checksums and its names; false with errno set on failure, ENOENT when there is
 /// no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
@@ -106,9 +106,7 @@ bool unlink_blob(const Folders& folders, const Digest& digest);
 std::string sums_file(const Digest& digest);
 inline constexpr const char* kSumsFolder = "sums";
 
-/// The path below v1 of the saved block list of a blob (cache/store/side_files.h). The directory is created with the
-/// first of them.
-std::string list_file(const Digest& digest);
+/// The folder below v1 of the block lists of blobs that earlier versions saved: a sweep removes it.
 inline constexpr const char* kListsFolder = "lists";
 
 /// The path below v1 of the data of which some blocks are cached (cache/blocks/block_file.h), named by the digest of

@@ -86,15 +86,9 @@ Result<SourcePtr> open_single_file(const SourceInput& input, const OpenedSources
   return file;
 }
 
-// Returns the fs-verity digest of the file. The list of a cached blob is saved beside it.
-Result<Digest> write_block_list(const Source& file, const std::string& name, BlobStore& store,
-                                sandbox::OutputFile& output) {
+// Returns the fs-verity digest of the file.
+Result<Digest> write_block_list(const Source& file, const std::string& name, sandbox::OutputFile& output) {
   const auto write = [&](uint64_t offset, std::span<const std::byte> bytes) { return output.write(offset, bytes); };
-  TRY_VOID(file.prefetch({0, file.size()}));  // all bytes were read: it is published at most
-  if (const auto saved = TRY(store.copy_block_list(file, write))) {
-    TRY_VOID(output.publish());
-    return *saved;
-  }
   ProgressBar bar;
   BlockListBuilder builder(file.size(), write);
   std::vector<std::byte> buffer(size_t{1} << 20);
@@ -111,8 +105,8 @@ Result<Digest> write_block_list(const Source& file, const std::string& name, Blo
 }
 
 // Writes the block list of the only source, which was verified.
-Exit write_list_of(const SourcePtr& file, const std::string& name, BlobStore& store, sandbox::OutputFile& output) {
-  const auto digest = write_block_list(*file, name, store, output);
+Exit write_list_of(const SourcePtr& file, const std::string& name, sandbox::OutputFile& output) {
+  const auto digest = write_block_list(*file, name, output);
   if (!digest) return report_error(digest.error());
   std::printf("sha256:%s %s\n", digest->hex().c_str(), printable(name).c_str());
   return Exit::ok;
@@ -173,7 +167,7 @@ Exit verify_sources(VerifyArguments& arguments) {
   }
   output.end(is_directory);
   if (outcome.status() != Exit::ok || file == nullptr) return outcome.status();
-  return write_list_of(file, printable_source(arguments.sources.front()), *opened->store, **list);
+  return write_list_of(file, printable_source(arguments.sources.front()), **list);
 }
 
 }  // namespace

@@ -185,17 +185,6 @@ Result<void> BlockList::verify(uint64_t offset, std::span<const std::byte> bytes
   return {};
 }
 
-Result<void> BlockList::copy(const BlockListBuilder::Write& write) const {
-  std::array<std::byte, kVerityBlockSize> bytes{};
-  for (size_t level = layout_.levels(); level-- > 0;) {
-    for (uint64_t block = 0; block < layout_.blocks(level); ++block) {
-      TRY_VOID(read_tree_block(level, block, bytes));
-      TRY_VOID(write(layout_.offset(level, block), bytes));
-    }
-  }
-  return write(0, descriptor_of(size(), root_));
-}
-
 // Copies bytes of a verified tree block.
 Result<void> BlockList::read_tree(size_t level, uint64_t block, size_t offset, std::span<std::byte> out) const {
   const uint64_t index = layout_.offset(level, block) / kVerityBlockSize;  // unique, as all offsets differ by blocks

@@ -110,9 +110,6 @@ class BlockList {
   /// digest, or if the bytes exceed size(), and as reading the block list fails.
   Result<void> verify(uint64_t offset, std::span<const std::byte> bytes) const;
 
-  /// Writes all bytes of the list, each tree block after it was verified, the descriptor last. Fails with mismatch if a
-  /// block does not match, and as reading the list and `write` do.
-  Result<void> copy(const BlockListBuilder::Write& write) const;
 
  private:
   BlockList(SourcePtr list, const BlockListLayout& layout, const Digest& root, const Digest& digest)

@@ -320,12 +320,6 @@ class CachingBlobStore final : public BlobStore {
   void save_text(const std::string& key, std::string_view text) override { blobs::save_text(*store_, key, text); }
   std::optional<std::string> load_text(const std::string& key) override { return blobs::load_text(*store_, key); }
 
-  Result<std::optional<Digest>> copy_block_list(const Source& file, const BlockListBuilder::Write& write) override {
-    const auto digest = store::digest_of_identity(file.identity());
-    if (!digest) return std::nullopt;
-    return store_->backend().copy_list(*digest, file.size(), write);
-  }
-
   Result<void> verify_complete() override { return live_->verify_complete(); }
   void drop_unverified() override { live_->drop_unverified(); }
 

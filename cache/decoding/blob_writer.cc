@@ -36,15 +36,12 @@ BlobWriter::~BlobWriter() {
 Result<void> BlobWriter::reserve() {
   TRY_VOID(file_->hold_first(size_.value_or(0), eviction_));
   reserved_ = size_.value_or(0);
-  // The list gets what space the blob leaves.
-  if (name_.digest && size_) list_ = backend_.start_list(*size_);
   return {};
 }
 
 Result<void> BlobWriter::add(std::span<const std::byte> bytes) {
   TRY_VOID(verifier_.add(bytes));
   if (size() > reserved_) TRY_VOID(grow());
-  if (list_ != nullptr) list_->add(bytes);
   return append(bytes);
 }
 
@@ -87,7 +84,6 @@ Result<BlobHandle> BlobWriter::publish(const Digest& digest) {
   TRY_VOID(file_->flush());
   BlobHandle handle = TRY(backend_.publish_blocks(file_, name_, digest));
   is_published_ = true;
-  if (list_ != nullptr) list_->publish(digest);
   return handle;
 }
 

@@ -67,7 +67,6 @@ class BlobWriter {
   const store::Eviction eviction_;
   const store::BlockFilePtr file_;
   const store::BlockFile::Claim claim_;
-  std::unique_ptr<store::ListWriter> list_;  // null if the blob gets none
   DigestVerifier verifier_;
   uint64_t reserved_ = 0;
   uint64_t written_ = 0;            // a multiple of the block size before the last block

@@ -12,7 +12,6 @@
 
 #include "base/cancel.h"
 #include "base/digest.h"
-#include "base/parallel.h"
 
 namespace weightfs::blobs {
 namespace {
@@ -22,12 +21,6 @@ using namespace store;
 constexpr int kMaxTries = 4;  // to hold a file that others evict, and to hash one whose blocks others drop
 
 constexpr uint64_t kHashStep = 1 << 20;  // bytes that are hashed at a time
-
-// What one pass over all bytes computes.
-struct Hashes {
-  Digest digest;
-  std::unique_ptr<ListWriter> list;  // null if the blob gets none
-};
 
 // Reserves the space for all blocks, and prevents their eviction.
 Result<void> hold_space(const RemoteSource& source) {
@@ -59,18 +52,15 @@ Result<bool> are_all_present(const RemoteSource& source) {
   return blob != nullptr || TRY(file->present_bytes(0, source.size())) == source.size();
 }
 
-// The digest, and the block list, from the same buffer by two threads. What readers have read in order is not hashed
-// again; then there is no list.
-Result<Hashes> hash(const RemoteSource& source) {
+// What readers have read in order is not hashed again.
+Result<Digest> hash(const RemoteSource& source) {
   const uint64_t size = source.size();
   const bool is_present = TRY(are_all_present(source));
   const uint64_t generation = source.generation();
   Delivery& delivery = *source.delivery();
-  if (const auto digest = is_present ? delivery.digest_of(generation) : std::nullopt) return Hashes{*digest, nullptr};
+  if (const auto digest = is_present ? delivery.digest_of(generation) : std::nullopt) return *digest;
   auto begun = is_present ? delivery.take(generation) : std::nullopt;
   Sha256 hash = begun ? std::move(begun->hash) : Sha256();
-  Hashes hashes;
-  if (!begun) hashes.list = source.store().backend().start_list(size);
   std::vector<std::byte> buffer(static_cast<size_t>(std::min(kHashStep, size)));
   Progress progress(source);
   for (uint64_t at = begun ? begun->size : 0; at < size;) {
@@ -78,19 +68,10 @@ Result<Hashes> hash(const RemoteSource& source) {
     progress.set(at);
     const auto bytes = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), size - at)));
     TRY(source.read_through(at, bytes, std::min(size, at + ReadAhead::kMaxWindow)));
-    const auto add = [&](uint64_t part) -> Result<void> {
-      if (part == 1) {
-        hashes.list->add(bytes);
-      } else {
-        hash.update(bytes);
-      }
-      return {};
-    };
-    TRY_VOID(in_parallel(hashes.list == nullptr ? 1 : 2, 2, add));
+    hash.update(bytes);
     at += bytes.size();
   }
-  hashes.digest = hash.finish();
-  return hashes;
+  return hash.finish();
 }
 
 // When all transfers have ended, so that the verified bytes do not change.
@@ -114,22 +95,18 @@ Result<void> drop_mismatched(const RemoteSource& source, const Digest& found) {
 }
 
 // Publishes the hashed bytes, which are in `file`. Nothing if they were wrong, and are to be downloaded again.
-Result<std::optional<BlobHandle>> publish_or_drop(const RemoteSource& source, const BlockFilePtr& file, Hashes hashes,
-                                                  const OnMatch& on_match) {
+Result<std::optional<BlobHandle>> publish_or_drop(const RemoteSource& source, const BlockFilePtr& file,
+                                                  const Digest& found, const OnMatch& on_match) {
   const Digest& expected = *source.name()->digest;
-  if (hashes.digest != expected) {
-    hashes.list = nullptr;  // its file is removed before the readers see the mismatch
-    TRY_VOID(drop_mismatched(source, hashes.digest));
+  if (found != expected) {
+    TRY_VOID(drop_mismatched(source, found));
     return std::nullopt;
   }
   source.set_verified();
   if (on_match) on_match();
   auto published = publish(source, file);
   file->release();
-  if (published) {
-    if (hashes.list != nullptr) hashes.list->publish(expected);
-    return std::move(*published);
-  }
+  if (published) return std::move(*published);
   if (published.error().code == Code::unsupported) return BlobHandle{};
   if (BlobHandle others = source.store().backend().find(*source.name(), source.size()))
     return others;  // another process was faster
@@ -146,20 +123,20 @@ Result<BlobHandle> verify(const RemoteSource& source, const OnMatch& on_match) {
       return not_stored(held.error());
     }
     const uint64_t generation = source.generation();
-    auto hashes = hash(source);
+    const auto found = hash(source);
     const auto [file, blob] = TRY(source.open());
     if (blob != nullptr) return BlobHandle{blob, *source.name()->digest};
-    if (!hashes) {
+    if (!found) {
       source.ranges().release_space(file);
       source.remove_if_empty();
-      return tl::unexpected(hashes.error());
+      return tl::unexpected(found.error());
     }
     // Another process found that they do not match, and dropped them: not all of the hashed bytes are in this file.
     if (generation != source.generation()) {
       ++dropped;
       continue;
     }
-    if (auto ended = TRY(publish_or_drop(source, file, std::move(*hashes), on_match))) return std::move(*ended);
+    if (auto ended = TRY(publish_or_drop(source, file, *found, on_match))) return std::move(*ended);
     dropped = 0;
   }
   return not_stored({Code::resource, "other processes keep dropping its blocks"});

@@ -13,7 +13,6 @@
 
 #include "base/digest.h"
 #include "base/result.h"
-#include "base/verity/block_list.h"
 #include "cache/blocks/block_file.h"
 #include "cache/paths.h"
 #include "cache/store/file_range.h"
@@ -70,15 +69,6 @@ class BlobBackend {
   /// effect.
   virtual void add_names(const Digest& /*blob*/, const std::vector<Name>& /*names*/) {}
   virtual void add_names(const std::string& /*identity*/, const std::vector<Name>& /*names*/) {}
-
-  /// Starts the block list of a blob of `size` bytes that is about to be hashed; null if it gets none.
-  virtual std::unique_ptr<ListWriter> start_list(uint64_t /*size*/) { return nullptr; }
-  /// Passes the saved block list of a cached blob to `write`, every block of it verified up to its root, and returns
-  /// the fs-verity digest. Nothing if there is none, or if it is damaged; then it is removed. Fails as `write` does.
-  virtual Result<std::optional<Digest>> copy_list(const Digest& /*blob*/, uint64_t /*size*/,
-                                                  const BlockListBuilder::Write& /*write*/) {
-    return std::nullopt;
-  }
 
   /// Makes a cached blob read-only for good by fs-verity, if its file system has that and nothing has the blob open for
   /// writing. May take as long as hashing it. A failure has no effect.

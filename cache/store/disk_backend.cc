@@ -198,37 +198,6 @@ void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Evict wh
     std::ignore = weightfs::remove_blocks(**folders, sha256(identity), which);
 }
 
-std::unique_ptr<ListWriter> DiskBackend::start_list(uint64_t size) {
-  if (size <= kWorthAMap) return nullptr;
-  const auto folders = this->folders(Missing::fail);
-  if (!folders) return nullptr;
-  return ListWriter::create(*folders, disk_quota_, size);
-}
-
-Result<std::optional<Digest>> DiskBackend::copy_list(const Digest& blob, uint64_t size,
-                                                     const BlockListBuilder::Write& write) {
-  const auto folders = this->folders(Missing::fail);
-  if (!folders) return std::nullopt;
-  const std::string path = list_file(blob);
-  auto file = std::make_shared<const Descriptor>(
-      ::openat((*folders)->root->number(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!*file || ::fstat(file->number(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  auto list = std::make_shared<FileRange>(std::move(file), static_cast<uint64_t>(status.st_size));
-  std::optional<Error> not_written;
-  const auto copied =
-      store::copy_list(std::move(list), size, [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
-        auto written = write(offset, bytes);
-        if (!written) not_written = written.error();
-        return written;
-      });
-  if (not_written) return tl::unexpected(*not_written);
-  if (copied) return *copied;
-  ::unlinkat((*folders)->root->number(), path.c_str(), 0);
-  if (log_) log_(fmt::format("block list of {}: {}; removed", blob.hex(), copied.error().message));
-  return std::nullopt;
-}
-
 Result<void> DiskBackend::put(const Digest& digest, std::string_view bytes) {
   const FoldersPtr folders = TRY(this->folders(Missing::create));
   if (find_in(*folders, {digest.hex(), "", digest}, bytes.size())) return {};

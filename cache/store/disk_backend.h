@@ -39,9 +39,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void remove_blocks(const std::string& identity, BlockFile::Evict which) override;
   void add_names(const Digest& blob, const std::vector<Name>& names) override;
   void add_names(const std::string& identity, const std::vector<Name>& names) override;
-  std::unique_ptr<ListWriter> start_list(uint64_t size) override;
-  Result<std::optional<Digest>> copy_list(const Digest& blob, uint64_t size,
-                                          const BlockListBuilder::Write& write) override;
 
   void enable_verity(const Digest& blob) override;
 

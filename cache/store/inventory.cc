@@ -146,13 +146,16 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
     const auto freed = is_old ? remove_item(folders, *item) : std::nullopt;
     if (freed) swept.add(*item, *freed);
   });
-  for (const char* const folder : {kSumsFolder, kListsFolder}) {
-    for_each_in(*folders.root, folder, [&](const std::string& name) {
-      const auto digest = digest_of_name(name);
-      if (!digest || !has_blob(folders, *digest))
-        ::unlinkat(folders.root->number(), fmt::format("{}/{}", folder, name).c_str(), 0);
-    });
-  }
+  const int root = folders.root->number();
+  for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
+    const auto digest = digest_of_name(name);
+    if (!digest || !has_blob(folders, *digest))
+      ::unlinkat(root, fmt::format("{}/{}", kSumsFolder, name).c_str(), 0);
+  });
+  for_each_in(*folders.root, kListsFolder, [&](const std::string& name) {
+    ::unlinkat(root, fmt::format("{}/{}", kListsFolder, name).c_str(), 0);
+  });
+  ::unlinkat(root, kListsFolder, AT_REMOVEDIR);
   for_each_in(*folders.root, kNamesFolder, [&](const std::string& name) {
     const auto file = digest_of_name(name);
     if (file && !has_blob(folders, *file) && !has_blocks(folders, *file)) remove_names(folders, *file);
@@ -184,7 +187,7 @@ uint64_t unlink_dead_links(const Folders& folders, const std::set<Digest>& gone)
 Result<Inventory> store::scan_inventory(const Folders& folders) {
   std::set<Digest> pinned = TRY(pins(folders));
   std::unordered_map<ino_t, Found> files;
-  std::map<Digest, uint64_t> beside_blobs;  // disk space of checksums and lists
+  std::map<Digest, uint64_t> beside_blobs;  // disk space of checksums
   for_each_file(*folders.root, kBlocksFolder, [&](const std::string& name, const struct stat& file) {
     files[file.st_ino] = found_in_blocks(folders, name, file);
   });
@@ -198,7 +201,7 @@ Result<Inventory> store::scan_inventory(const Folders& folders) {
   });
   for_each_file(*folders.index, ".",
                 [&](const std::string&, const struct stat& file) { files[file.st_ino] = {on_disk(file)}; });
-  for (const char* const folder : {kSumsFolder, kListsFolder, kNamesFolder})
+  for (const char* const folder : {kSumsFolder, kNamesFolder})
     for_each_file(*folders.root, folder, [&](const std::string& name, const struct stat& file) {
       files[file.st_ino] = {on_disk(file)};
       if (const auto blob = digest_of_name(name); blob && folder != kNamesFolder) beside_blobs[*blob] += on_disk(file);

@@ -230,8 +230,7 @@ bool unlink_blob(const Folders& folders, const Digest& digest) {
   const bool gone = ::unlinkat(folders.blobs->number(), blob_file(digest).c_str(), 0) == 0;
   const int error = errno;
   if (gone || error == ENOENT) {
-    for (const std::string& path : {sums_file(digest), list_file(digest)})
-      ::unlinkat(folders.root->number(), path.c_str(), 0);
+    ::unlinkat(folders.root->number(), sums_file(digest).c_str(), 0);
     remove_names(folders, digest);
   }
   errno = error;
@@ -239,8 +238,6 @@ bool unlink_blob(const Folders& folders, const Digest& digest) {
 }
 
 std::string sums_file(const Digest& digest) { return fmt::format("{}/{}", kSumsFolder, digest.hex()); }
-
-std::string list_file(const Digest& digest) { return fmt::format("{}/{}", kListsFolder, digest.hex()); }
 
 std::string blocks_file(const Digest& name) { return fmt::format("{}/{}", kBlocksFolder, name.hex()); }
 

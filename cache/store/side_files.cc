@@ -35,8 +35,7 @@ SideFile::~SideFile() {
   if (!is_published_) ::unlinkat(folders_->making->number(), name_.c_str(), 0);
 }
 
-// Not flushed to the disk: blocks of a list that a crash of the machine loses do not match the root, and entries of a
-// map are absent.
+// Not flushed to the disk: entries that a crash of the machine loses are absent.
 void SideFile::publish(const char* folder, const std::string& path) {
   ::mkdirat(folders_->root->number(), folder, 0700);  // a failure shows when the file is renamed
   std::ignore = move(*folders_->root, path);
@@ -45,25 +44,6 @@ void SideFile::publish(const char* folder, const std::string& path) {
 bool SideFile::move(const Descriptor& folder, const std::string& path) {
   is_published_ = ::renameat(folders_->making->number(), name_.c_str(), folder.number(), path.c_str()) == 0;
   return is_published_;
-}
-
-std::unique_ptr<ListWriter> ListWriter::create(const FoldersPtr& folders, DiskQuota& quota, uint64_t size) {
-  const uint64_t list_size = BlockListLayout(size).list_size();
-  if (!quota.try_reserve(*folders, list_size)) return nullptr;
-  auto file = SideFile::create(folders, "list", list_size);
-  return file == nullptr ? nullptr : std::unique_ptr<ListWriter>(new ListWriter(std::move(file), size));
-}
-
-ListWriter::ListWriter(std::unique_ptr<SideFile> file, uint64_t size)
-    : file_(std::move(file)), builder_(size, [this](uint64_t offset, std::span<const std::byte> bytes) -> Result<void> {
-        if (write_fully(file_->number(), offset, bytes)) return {};
-        return failure(io_error("cannot write a block list"));
-      }) {}
-
-void ListWriter::add(std::span<const std::byte> bytes) { has_failed_ = has_failed_ || !builder_.add(bytes); }
-
-void ListWriter::publish(const Digest& blob) {
-  if (!has_failed_ && builder_.finish()) file_->publish(kListsFolder, list_file(blob));
 }
 
 void MapWriter::add(std::span<const std::byte> bytes) {
@@ -97,14 +77,6 @@ SharedDescriptor open_map(const Folders& folders, const Digest& blob, uint64_t s
       ::openat(folders.root->number(), sums_file(blob).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   const MapHeader header{MapOf::blob, size, blob_identity(blob, size)};
   return *file && read_map_header(file->number()) == header ? file : nullptr;
-}
-
-Result<Digest> copy_list(SourcePtr list, uint64_t size, const BlockListBuilder::Write& write) {
-  const auto opened = TRY(BlockList::open(std::move(list)));
-  if (opened->size() != size)
-    return failure(Code::corrupt, fmt::format("the block list is of a file of {} bytes, not {}", opened->size(), size));
-  TRY_VOID(opened->copy(write));
-  return opened->digest();
 }
 
 }  // namespace weightfs::store

@@ -1,6 +1,5 @@
-// The files beside a blob: its map (cache/blocks/block_map.h) in v1/sums, and its block list (base/verity/block_list.h)
-// in v1/lists. They are written to making/ while the blob is written or verified, and are renamed after it was
-// published. A blob does not need them: an error ends such a file, never the blob.
+// The file beside a blob: its map (cache/blocks/block_map.h) in v1/sums. It is written to making/ while the blob is
+// verified, and is renamed after that. A blob does not need it: an error ends the map, never the blob.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,6 @@
 
 #include "base/digest.h"
 #include "base/os/descriptor.h"
-#include "base/verity/block_list.h"
 #include "cache/blocks/block_map.h"
 #include "cache/disk_quota.h"
 #include "cache/paths.h"
@@ -45,27 +43,6 @@ class SideFile {
   bool is_published_ = false;
 };
 
-/// Writes a block list. For one thread.
-class ListWriter {
- public:
-  /// Starts the list of a blob of `size` bytes. Null if the quota or the disk has no space for it: nothing is evicted
-  /// for a list.
-  static std::unique_ptr<ListWriter> create(const FoldersPtr& folders, DiskQuota& quota, uint64_t size);
-
-  /// Adds the next bytes of the blob.
-  void add(std::span<const std::byte> bytes);
-
-  /// Saves the list of all bytes that were added under the digest of the blob, which has been published.
-  void publish(const Digest& blob);
-
- private:
-  ListWriter(std::unique_ptr<SideFile> file, uint64_t size);
-
-  const std::unique_ptr<SideFile> file_;
-  BlockListBuilder builder_;
-  bool has_failed_ = false;
-};
-
 /// Writes a map. For one thread.
 class MapWriter {
  public:
@@ -88,11 +65,6 @@ class MapWriter {
   std::vector<MapEntry> entries_;  // that are not written yet
   uint64_t written_ = 0;           // entries before them
 };
-
-/// Passes the saved list of a blob of `size` bytes to `write`, every block of it verified up to its root, and returns
-/// its fs-verity digest. Fails with corrupt or mismatch if it is damaged or of another size, and as `write` and reading
-/// do.
-Result<Digest> copy_list(SourcePtr list, uint64_t size, const BlockListBuilder::Write& write);
 
 /// The saved map of a blob of `size` bytes, open for reading; null if there is none, or it is of another blob.
 SharedDescriptor open_map(const Folders& folders, const Digest& blob, uint64_t size);

@@ -45,9 +45,6 @@ class StoreDouble final : public BlobStore {
     return found == saved.end() ? std::nullopt : std::optional(found->second);
   }
   Result<void> verify_complete() override { return {}; }
-  Result<std::optional<Digest>> copy_block_list(const Source&, const BlockListBuilder::Write&) override {
-    return std::nullopt;
-  }
   StoreStatus status() override { return {}; }
   StoreStatus in_progress_status() override { return {}; }
 

@@ -609,6 +609,15 @@ TEST_F(SweepTest, UnlockedFilesOfOtherNamesAreSweptAtOnce) {
   EXPECT_THAT(making_files(), IsEmpty());
 }
 
+TEST_F(SweepTest, BlockListsOfEarlierVersionsAreRemoved) {
+  const Digest blob = add_blob(1);
+  std::filesystem::create_directory(directory + "/v1/lists");
+  write("lists/" + blob.hex(), "descriptor and tree");
+  std::ignore = sweep(*folders());
+  EXPECT_FALSE(std::filesystem::exists(directory + "/v1/lists"));
+  EXPECT_TRUE(std::filesystem::exists(blob_at(blob)));
+}
+
 // The blob and its link were created again after the removal.
 TEST_F(SweepTest, LinkToExistingBlobIsKept) {
   const Digest there = add_blob(1);
