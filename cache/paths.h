@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -130,12 +129,6 @@ std::string random_hex();
 
 /// Creates the directory and its missing parents with mode 0700.
 Result<void> create_directories(const std::string& path);
-
-/// Enables fs-verity of a file: enable_fs_verity() in base/os/fs_verity.h, or a replacement in tests.
-using EnableVerity = std::function<bool(int fd)>;
-
-/// Whether the file system of a store has fs-verity: tries to enable it for an empty file.
-bool has_fs_verity(const Folders& folders, const EnableVerity& enable);
 
 /// The target of a symbolic link, at most 128 bytes of it.
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name);

@@ -17,7 +17,7 @@ FOLDERS = ("base", "formats", "numbers", "cache", "protocols", "sources", "fs", 
 ALLOWED = {
     "linux/capability.h": "the structures of capset(2), which the C library does not declare",
     "linux/filter.h": "the structure of SO_ATTACH_FILTER, which the tests of the sandbox try",
-    "linux/fsverity.h": "the structure of FS_IOC_ENABLE_VERITY",
+    "linux/fsverity.h": "requests of ioctl(2), which the test of the sandbox tries",
     "linux/fuse.h": "the structures of the FUSE protocol",
     "linux/openat2.h": "the structure of openat2(2), which the C library declares since glibc 2.43",
 }

@@ -14,11 +14,8 @@ namespace {
 constexpr size_t kMaxUnverified = 100'000;  // identities of blocks that are noted
 
 // For threads that may outlive the store.
-DecodeSlots::OnCached on_decoded(const store::BlobBackendPtr& backend, const BlobNames& names) {
-  return [backend, names](const Digest& blob, const std::string& member) {
-    names.add_member(blob, member);
-    backend->enable_verity(blob);
-  };
+DecodeSlots::OnCached on_decoded(const BlobNames& names) {
+  return [names](const Digest& blob, const std::string& member) { names.add_member(blob, member); };
 }
 
 DecodeSlots::Limits limits_of(const StoreOptions& options) {
@@ -34,7 +31,7 @@ StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
       external_stores_(std::move(options.blob_directories)),
       backend_(std::move(backend)),
       names_(backend_, std::move(options.model)),
-      decodings_(std::make_shared<DecodeSlots>(backend_, limits_of(options), on_decoded(backend_, names_))),
+      decodings_(std::make_shared<DecodeSlots>(backend_, limits_of(options), on_decoded(names_))),
       log_(std::move(options.log)),
       name_prefix_(random_hex()) {}
 

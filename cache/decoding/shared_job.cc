@@ -11,8 +11,8 @@
 
 namespace weightfs::blobs {
 
-SharedJob::SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work, Afterwards afterwards)
-    : name_(std::move(name)), unused_after_(unused_after), work_(std::move(work)), afterwards_(std::move(afterwards)) {}
+SharedJob::SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work)
+    : name_(std::move(name)), unused_after_(unused_after), work_(std::move(work)) {}
 
 SharedJob::~SharedJob() { stop(); }
 
@@ -23,11 +23,7 @@ void SharedJob::start_locked() {
   runs_to_its_end_ = false;
   is_running_ = true;
   try {
-    // The last run may still be in afterwards().
-    thread_ = std::jthread([this, last = std::move(thread_)](const std::stop_token& stop) mutable {
-      if (last.joinable()) last.join();
-      run(stop);
-    });
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   } catch (const std::system_error&) {
     is_running_ = false;
     result_ = failure(Code::network, fmt::format("{}: cannot start a thread", name_));
@@ -100,15 +96,11 @@ void SharedJob::run(const std::stop_token& stop) noexcept {
     made = exceptions_to_errors([&] { return work_(stop); });
     is_ended = is_cancelled();
   }
-  const bool is_made = made.has_value();
-  const bool is_ignored = !is_made && is_ended;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!is_ignored) result_ = std::move(made);
-    is_running_ = false;
-    changed_.notify_all();
-  }
-  if (is_made) std::ignore = exceptions_to_errors([&]() -> Result<void> { return afterwards_(), Result<void>(); });
+  const bool is_ignored = !made && is_ended;
+  const std::scoped_lock lock(mutex_);
+  if (!is_ignored) result_ = std::move(made);
+  is_running_ = false;
+  changed_.notify_all();
 }
 
 }  // namespace weightfs::blobs

@@ -22,11 +22,9 @@ class SharedJob {
   /// Makes the blob. Its thread is cancelled (base/cancel.h) by stop(), or when no thread has waited for a while; then
   /// its result is ignored.
   using Work = std::function<Result<store::BlobHandle>(const std::stop_token&)>;
-  /// Is called by the same thread after a success, when those that waited have the result. It is not cancelled.
-  using Afterwards = std::function<void()>;
 
   /// `name` is for error messages.
-  SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work, Afterwards afterwards);
+  SharedJob(std::string name, std::chrono::milliseconds unused_after, Work work);
   ~SharedJob();
   SharedJob(const SharedJob&) = delete;
   SharedJob& operator=(const SharedJob&) = delete;
@@ -53,7 +51,6 @@ class SharedJob {
   const std::string name_;
   const std::chrono::milliseconds unused_after_;
   const Work work_;
-  const Afterwards afterwards_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

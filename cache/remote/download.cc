@@ -35,18 +35,14 @@ Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, std::optional<
       remote_(std::move(remote)),
       name_(StoreCore::name_of(ref_.digest, size)),
       source_(source_of(store_, ref_, size, remote_)),
-      job_(
-          ref_.name, store_->times().unused_download, [this](const std::stop_token& stop) { return run(stop); },
-          [this] { store_->backend().enable_verity(ref_.digest); }) {}
+      job_(ref_.name, store_->times().unused_download, [this](const std::stop_token& stop) { return run(stop); }) {}
 
 Download::Download(std::shared_ptr<StoreCore> store, BlobRef ref, RemoteSourcePtr ranges)
     : store_(std::move(store)),
       ref_(std::move(ref)),
       name_(StoreCore::name_of(ref_.digest, ranges->size())),
       source_(std::move(ranges)),
-      job_(
-          ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); },
-          [this] { store_->backend().enable_verity(ref_.digest); }) {}
+      job_(ref_.name, store_->times().unused_download, [this](const std::stop_token&) { return verify_ranges(); }) {}
 
 Result<void> Download::wait_for_match() {
   const auto has_matched = [this] { return source_->verification() == VerifiedBy::whole; };

@@ -70,10 +70,6 @@ class BlobBackend {
   virtual void add_names(const Digest& /*blob*/, const std::vector<Name>& /*names*/) {}
   virtual void add_names(const std::string& /*identity*/, const std::vector<Name>& /*names*/) {}
 
-  /// Makes a cached blob read-only for good by fs-verity, if its file system has that and nothing has the blob open for
-  /// writing. May take as long as hashing it. A failure has no effect.
-  virtual void enable_verity(const Digest& /*blob*/) {}
-
   /// Cancels verification in reads of cached blobs soon; they fail with resource.
   virtual void stop() {}
 };

@@ -52,10 +52,9 @@ Result<void> link(const Folders& folders, DigestOf of, const std::string& key, c
 }  // namespace
 
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
-                         std::function<void(const std::string&)> log, EnableVerity enable)
+                         std::function<void(const std::string&)> log)
     : top_(directory),
       disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
-      enable_(std::move(enable)),
       recheck_(recheck),
       log_(std::move(log)),
       open_blobs_(kMaxOpen) {}
@@ -245,7 +244,7 @@ Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const
   return handle;
 }
 
-// The published file is opened for reading only: fs-verity needs a file that nothing has open for writing.
+// The published file is opened for reading only.
 Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const BlobName& name,
                                                const SharedDescriptor& file, const Digest& digest) {
   const std::string path = blob_file(digest);
@@ -261,20 +260,6 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
                           digest};
   keep_open(name, handle);
   return handle;
-}
-
-// The kernel stores a tree of its own, which is as large as a block list.
-void DiskBackend::enable_verity(const Digest& blob) {
-  const auto folders = this->folders(Missing::fail);
-  if (!folders) return;
-  std::call_once(probed_, [&] { has_verity_ = has_fs_verity(**folders, enable_); });
-  if (!has_verity_) return;
-  const Descriptor file = open_blob(**folders, blob);
-  struct stat status {};
-  if (!file || ::fstat(file.number(), &status) != 0) return;
-  const auto size = static_cast<uint64_t>(status.st_size);
-  if (size <= kWorthAMap || !disk_quota_.try_reserve(**folders, BlockListLayout(size).list_size())) return;
-  enable_(file.number());
 }
 
 // Reopened blobs share their check state, so each block is compared once per process.

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/os/descriptor.h"
-#include "base/os/fs_verity.h"
 #include "cache/disk_quota.h"
 #include "cache/store/blob_backend.h"
 #include "cache/store/open_blobs.h"
@@ -25,9 +24,9 @@ namespace weightfs::store {
 
 class DiskBackend final : public BlobBackend, public std::enable_shared_from_this<DiskBackend> {
  public:
-  /// `log` receives a line for each damaged blob. `enable` is for tests: enable_fs_verity().
+  /// `log` receives a line for each damaged blob.
   DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck = Recheck::read,
-              std::function<void(const std::string&)> log = {}, EnableVerity enable = enable_fs_verity);
+              std::function<void(const std::string&)> log = {});
 
   BlobHandle find_open(const BlobName& name) override;
   BlobHandle find(const BlobName& name, std::optional<uint64_t> size) override;
@@ -39,8 +38,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   void remove_blocks(const std::string& identity, BlockFile::Evict which) override;
   void add_names(const Digest& blob, const std::vector<Name>& names) override;
   void add_names(const std::string& identity, const std::vector<Name>& names) override;
-
-  void enable_verity(const Digest& blob) override;
 
   void stop() override { stop_.request_stop(); }
 
@@ -70,9 +67,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::string top_;
   DiskQuota disk_quota_;
   std::once_flag swept_;
-  const EnableVerity enable_;
-  std::once_flag probed_;
-  bool has_verity_ = false;  // set by the first enable_verity()
   const Recheck recheck_;
   const std::function<void(const std::string&)> log_;
   std::stop_source stop_;

@@ -259,16 +259,6 @@ std::optional<uint64_t> remove_blocks(const Folders& folders, const Digest& name
   return freed;
 }
 
-bool has_fs_verity(const Folders& folders, const EnableVerity& enable) {
-  const int making = folders.making->number();
-  const std::string name = fmt::format("verity-{}.{}", random_hex(), boot_id());
-  const Descriptor file(::openat(making, name.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return false;
-  const bool is_enabled = enable(file.number());
-  ::unlinkat(making, name.c_str(), 0);
-  return is_enabled;
-}
-
 std::optional<std::string> link_target(const Descriptor& folder, const std::string& name) {
   std::array<char, 128> text{};
   const ssize_t got = ::readlinkat(folder.number(), name.c_str(), text.data(), text.size());

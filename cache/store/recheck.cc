@@ -78,7 +78,7 @@ bool RecheckedFile::needs_hash(const CachedFiles& files) const {
 
 bool RecheckedFile::is_stopped() const { return is_cancelled() || keeper_.stop.stop_requested(); }
 
-// The kernel does not return a damaged block of a file with fs-verity, nor one that the disk cannot read.
+// The kernel does not return a block that the disk cannot read, nor a damaged one of a file with fs-verity.
 Result<void> RecheckedFile::read_stored(int fd, uint64_t offset, std::span<std::byte> out) {
   errno = 0;
   auto read = read_fully(fd, offset, out, "a cached blob");

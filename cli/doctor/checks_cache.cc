@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/os/fs_verity.h"
 #include "base/os/mounts.h"
 #include "base/os/system_error.h"
 #include "base/text.h"
@@ -101,15 +100,6 @@ Check check_partial_downloads(const store::Inventory& contents) {
           "the next read resumes them; `weightfs cache gc` removes them"};
 }
 
-// fs-verity is of use, but not needed.
-Check check_verity(const std::string& directory) {
-  constexpr const char* kCheck = "cache fs-verity";
-  const auto folders = open_folders(directory, Missing::fail);
-  if (!folders) return {kCheck, Verdict::ok, "unknown before the cache is created"};
-  if (has_fs_verity(**folders, enable_fs_verity)) return {kCheck, Verdict::ok, "enabled for cached blobs"};
-  return {kCheck, Verdict::ok, "not supported by the file system; blobs are compared with their checksums"};
-}
-
 }  // namespace
 
 Checks check_cache() {
@@ -120,7 +110,6 @@ Checks check_cache() {
   Checks checks = {check_directory(*directory)};
   const auto contents = CacheMaintenance(*directory).inventory();
   checks.push_back(check_space(*directory, contents ? usage_of(*contents).all_bytes : 0));
-  checks.push_back(check_verity(*directory));
   if (contents) checks.push_back(check_partial_downloads(*contents));
   return checks;
 }

@@ -149,11 +149,9 @@ constexpr int kRefused[] = {SCMP_SYS(execve),
                             SCMP_SYS(pkey_mprotect),
                             SCMP_SYS(remap_file_pages)};
 
-// ioctl(2) of FUSE, sockets and terminals, and fs-verity.
+// ioctl(2) of FUSE, sockets and terminals.
 constexpr unsigned long kControls[] = {
-    FIONREAD,   FIONBIO, TCGETS, kernel::kTerminalAttributes, TIOCGWINSZ, kernel::kClone, kernel::kCloneRange,
-    0x40806685,  // FS_IOC_ENABLE_VERITY
-};
+    FIONREAD, FIONBIO, TCGETS, kernel::kTerminalAttributes, TIOCGWINSZ, kernel::kClone, kernel::kCloneRange};
 
 constexpr int kDescriptorCommands[] = {F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL,
                                        F_SETFL,         36,      37,      38};  // 36: F_OFD_GETLK

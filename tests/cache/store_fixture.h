@@ -46,7 +46,7 @@ class StoreDirectory : public testing::Test {
         files.push_back(fmt::format("{}/{}", folder, name));
     return files;
   }
-  /// Files that remain after a while: a store makes a file to test for fs-verity, perhaps after the last read.
+  /// Files that remain after a while.
   std::vector<std::string> remaining_making_files() const {
     eventually([&] { return making_files().empty(); });
     return making_files();

@@ -49,7 +49,7 @@ def temporary_files_in(cache):
 
 
 def temporary_files_left_in(cache):
-    """Those that stay: the file that asks for fs-verity lives for a moment, a read that the kernel repeats a little longer."""
+    """Those that stay: a read that the kernel repeats lives for a moment longer."""
     eventually(lambda: not temporary_files_in(cache))
     return temporary_files_in(cache)
 

@@ -111,18 +111,6 @@ class Cache(Case):
         self.assertEqual(self.verdict(checks, "cache"), "warning")
         self.assertIn("cannot be used", checks["cache"]["found"])
 
-    def test_fs_verity_of_the_cache_is_reported(self):
-        # docs/design/caching.md
-        self.assertEqual(self.examine()["cache fs-verity"]["found"], "unknown before the cache is created")
-        for name in ("blobs", "index", "making"):
-            os.makedirs(self.path("cache", "v1", name))
-        for directory, _, _ in os.walk(self.path("cache")):
-            os.chmod(directory, 0o700)
-        check = self.examine()["cache fs-verity"]
-        self.assertEqual(check["verdict"], "ok")
-        self.assertRegex(check["found"], "^(enabled for cached blobs|not supported by the file system; .*)$")
-        self.assertEqual(os.listdir(self.path("cache", "v1", "making")), [])
-
     def test_partial_downloads_are_reported(self):
         for name in ("blobs", "index", "making"):
             os.makedirs(self.path("cache", "v1", name))
