@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cache/download/origin.h"
-#include "cache/recheck_policy.h"
 
 namespace weightfs {
 
@@ -54,7 +53,9 @@ struct StoreOptions {
   std::function<void(const std::string&)> log = {};  ///< gets one line for each problem that was worked around
   FetchSettings fetching = {};
   std::vector<std::string> blob_directories = {};  ///< directories of external stores, see cache/external_stores.h
-  Recheck recheck = Recheck::read;
+  /// Compare the digest of a cached blob before its first read in this process, not the checksum of each block at its
+  /// first read: a disk may return other bytes, and so may somebody who writes to the cache.
+  bool compares_digests = false;
   /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
   /// two threads, 2 MiB and its decoder.
   size_t max_decodings = 4;

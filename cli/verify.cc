@@ -138,7 +138,7 @@ Exit verify_sources(VerifyArguments& arguments) {
   if (const auto checked = check(arguments); !checked) return report_error(checked.error(), Exit::usage);
   auto list = open_list(arguments);
   if (!list) return report_error(list.error());
-  arguments.input.store_flags.store.recheck = Recheck::full;
+  arguments.input.store_flags.store.compares_digests = true;
   arguments.input.open_options.lists_tried = arguments.verbose;
   std::map<size_t, Error> unopened;
   auto opened =

@@ -51,11 +51,11 @@ Result<void> link(const Folders& folders, DigestOf of, const std::string& key, c
 
 }  // namespace
 
-DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck,
+DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, bool compares_digests,
                          std::function<void(const std::string&)> log)
     : top_(directory),
       disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
-      recheck_(recheck),
+      compares_digests_(compares_digests),
       log_(std::move(log)),
       open_blobs_(kMaxOpen) {}
 
@@ -265,7 +265,6 @@ Result<BlobHandle> DiskBackend::open_published(const Folders& folders, const Blo
 // Reopened blobs share their check state, so each block is compared once per process.
 FileRangePtr DiskBackend::with_recheck(CachedFiles files, ino_t inode, uint64_t size, const Digest& digest,
                                        RecheckedFile::Origin origin) {
-  if (recheck_ == Recheck::off) return std::make_shared<FileRange>(std::move(files.data), size);
   const std::scoped_lock lock(mutex_);
   if (checks_.size() >= kMaxChecks) checks_.clear();
   auto& check = checks_[{digest, inode}];
@@ -276,7 +275,7 @@ FileRangePtr DiskBackend::with_recheck(CachedFiles files, ino_t inode, uint64_t 
 
 BlobKeeper DiskBackend::keeper_of(const Digest& digest, ino_t inode) {
   const auto self = weak_from_this();
-  return {.policy = recheck_,
+  return {.compares_digest = compares_digests_,
           .stop = stop_.get_token(),
           .start_map = [self]() -> std::unique_ptr<MapWriter> {
             const auto backend = self.lock();

@@ -24,8 +24,8 @@ namespace weightfs::store {
 
 class DiskBackend final : public BlobBackend, public std::enable_shared_from_this<DiskBackend> {
  public:
-  /// `log` receives a line for each damaged blob.
-  DiskBackend(const std::string& directory, std::optional<uint64_t> quota, Recheck recheck = Recheck::read,
+  /// `compares_digests` as in StoreOptions. `log` receives a line for each damaged blob.
+  DiskBackend(const std::string& directory, std::optional<uint64_t> quota, bool compares_digests = false,
               std::function<void(const std::string&)> log = {});
 
   BlobHandle find_open(const BlobName& name) override;
@@ -67,7 +67,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::string top_;
   DiskQuota disk_quota_;
   std::once_flag swept_;
-  const Recheck recheck_;
+  const bool compares_digests_;
   const std::function<void(const std::string&)> log_;
   std::stop_source stop_;
 

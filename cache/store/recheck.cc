@@ -33,7 +33,7 @@ RecheckedFile::RecheckedFile(BlobKeeper keeper, const Digest& digest, uint64_t s
     : keeper_(std::move(keeper)),
       digest_(digest),
       size_(size),
-      must_hash_(origin == Origin::unknown && (keeper_.policy == Recheck::full || size <= kWorthAMap)),
+      must_hash_(origin == Origin::unknown && (keeper_.compares_digest || size <= kWorthAMap)),
       checked_(blocks_in(size)) {
   if (origin == Origin::unknown || size > kWorthAMap) return;
   checked_.add({0, blocks_in(size)});

@@ -12,14 +12,13 @@
 #include "base/result.h"
 #include "cache/blocks/block_file.h"
 #include "cache/blocks/block_set.h"
-#include "cache/recheck_policy.h"
 #include "cache/store/side_files.h"
 
 namespace weightfs::store {
 
 /// What the store of a blob does for its comparison. The functions may outlive the store, and do nothing then.
 struct BlobKeeper {
-  Recheck policy = Recheck::read;
+  bool compares_digest = false;  ///< before the first read, whatever the map says
   std::stop_token stop = {};                                    ///< ends comparisons
   std::function<std::unique_ptr<MapWriter>()> start_map;        ///< for a blob that is hashed; null if it gets none
   std::function<void(MapWriter&)> publish_map;                  ///< saves the finished map
@@ -40,8 +39,8 @@ class RecheckedFile {
   /// `files` may be null.
   Result<void> read(const CachedFiles& files, uint64_t offset, std::span<std::byte> out);
 
-  /// Compares all bytes that were not compared yet, without waiting for a disk if the policy compares each block at its
-  /// first read. Fails with unsupported if some are left, and as read() does.
+  /// Compares all bytes that were not compared yet, without waiting for a disk unless the digest is compared. Fails
+  /// with unsupported if some are left, and as read() does.
   Result<void> check_all(const CachedFiles& files);
 
  private:

@@ -93,10 +93,6 @@ Options cache_options(StoreFlags& store_flags) {
            store_flags.no_cache),
       size("cache-size", "maximum disk space of the cache, such as 20G or 500M (default: a quarter of the file system)",
            store.quota),
-      choice("recheck", "POLICY",
-             "when to check cached blobs for damage: read (each block on its first read), full (the whole blob before "
-             "its first read), off (default: read)",
-             "a policy", {{"read", Recheck::read}, {"full", Recheck::full}, {"off", Recheck::off}}, store.recheck),
       list("blob-dir", "DIR",
            "directory of files named by digest, read in place; searched before the network; may be repeated",
            store.blob_directories),
@@ -108,11 +104,6 @@ Options network_options(StoreFlags& store_flags) {
   http::Options& requests = store_flags.requests;
   return {
       flag("offline", "do not use the network; reads of data that is not cached fail", store_flags.offline),
-      {"stream", "", "does nothing any more; see --verify",
-       [](const std::string&) -> Result<void> {
-         log_to_stderr("--stream does nothing any more: blobs above 8 MiB are read by ranges (see --verify)");
-         return {};
-       }},
       choice("verify", "POLICY",
              "when to verify blobs of registries above 8 MiB: ranges (when all of their ranges have been read), whole "
              "(before the first read) (default: ranges)",

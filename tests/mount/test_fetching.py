@@ -550,13 +550,6 @@ class BeforeTheEnd(HostileTestCase):
         self.assert_correct(self.result_of(reader), data)
         self.assertEqual(self.web.count("GET"), 1)
 
-    def test_stream_is_accepted_without_effect(self):
-        data = noise(300_000)
-        url = self.web.serve("far", responds(200, bytes(len(data))), head=correct(data))
-        done = run("cat", ALLOWED, "--stream", self.carton_of({"model/far": (data, [url])}), "files/model/far")
-        self.assertEqual((done.returncode != 0, done.stdout), (True, ""))
-        self.assertIn("--stream does nothing any more", done.stderr)
-
 
 class Sizes(HostileTestCase):
     def test_listing_sends_no_request_and_stat_downloads_no_data(self):

@@ -39,12 +39,12 @@ class RecheckTest : public StoreDirectory {
     ASSERT_EQ(read(*opened()->blob(producer_of(member, "zip"))), describe(bytes));
     ASSERT_EQ(member->starts, 1);
   }
-  BlobStorePtr opened(Recheck recheck = Recheck::read) {
+  BlobStorePtr opened(bool compares_digests = false) {
     StoreOptions options{directory, 100 << 20, [this](const std::string& line) {
                            const std::scoped_lock lock(mutex);
                            log.push_back(line);
                          }};
-    options.recheck = recheck;
+    options.compares_digests = compares_digests;
     return blob_store(std::move(options));
   }
   std::string blob_at() const { return fmt::format("{}/{}", directory, blob_path(bytes)); }
@@ -59,8 +59,8 @@ class RecheckTest : public StoreDirectory {
     ::close(fd);
   }
   // The result of reading with a new store, and how often the member was decoded.
-  std::string reread(Recheck recheck = Recheck::read) {
-    return read(*opened(recheck)->blob(producer_of(member, "zip")));
+  std::string reread(bool compares_digests = false) {
+    return read(*opened(compares_digests)->blob(producer_of(member, "zip")));
   }
 };
 
@@ -121,7 +121,7 @@ TEST_F(RecheckTest, DamagedChecksumsAreIgnored) {
 }
 
 // The checksums match the modified blob: a user who can write to the cache can forge both.
-TEST_F(RecheckTest, FullRecheckIgnoresChecksums) {
+TEST_F(RecheckTest, DigestIsComparedWhateverTheChecksumsSay) {
   flip(blob_at(), 1'000'000);
   std::string wrong = bytes;
   wrong[1'000'000] = static_cast<char>(wrong[1'000'000] ^ 4);
@@ -129,9 +129,8 @@ TEST_F(RecheckTest, FullRecheckIgnoresChecksums) {
   const MapEntry entry = entry_of(std::as_bytes(std::span(wrong)).subspan(kDamaged * kBlock, kBlock));
   const Descriptor map(::open(sums_at().c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(write_entries(map.number(), kDamaged, std::span(&entry, 1)));
-  EXPECT_EQ(reread(Recheck::off), describe(wrong));
-  EXPECT_EQ(reread(Recheck::read), describe(wrong));
-  EXPECT_EQ(reread(Recheck::full), describe(bytes));
+  EXPECT_EQ(reread(false), describe(wrong));
+  EXPECT_EQ(reread(true), describe(bytes));
   EXPECT_EQ(member->starts, 2);
 }
 
@@ -174,10 +173,10 @@ TEST_F(RecheckTest, BlobThatCannotBeReadIsReportedAsDamaged) {
   const auto unreadable = std::make_shared<const Descriptor>(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(*unreadable);
   constexpr size_t kSize = 200'000;
-  for (const Recheck policy : {Recheck::read, Recheck::full}) {
+  for (const bool compares_digests : {false, true}) {
     keep(kSize);
     log.clear();
-    const auto backend = std::make_shared<DiskBackend>(directory, std::nullopt, policy,
+    const auto backend = std::make_shared<DiskBackend>(directory, std::nullopt, compares_digests,
                                                        [this](const std::string& line) { log.push_back(line); });
     struct stat status {};
     ASSERT_EQ(::stat(blob_at().c_str(), &status), 0);
@@ -193,17 +192,17 @@ TEST_F(RecheckTest, BlobThatCannotBeReadIsReportedAsDamaged) {
 
 // semantics 10.8
 TEST_F(RecheckTest, WholeFileIsOpenedAfterAllBlocksWereCompared) {
-  for (const Recheck policy : {Recheck::read, Recheck::full, Recheck::off}) {
-    const BlobStorePtr reopened = opened(policy);
+  for (const bool compares_digests : {false, true}) {
+    const BlobStorePtr reopened = opened(compares_digests);
     EXPECT_TRUE(whole_file(*reopened->blob(producer_of(member, "zip"))) == bytes);
   }
   EXPECT_EQ(member->starts, 1);
 }
 
 TEST_F(RecheckTest, WholeFileWithDamagedBlockIsNotOpened) {
-  for (const Recheck policy : {Recheck::read, Recheck::full}) {
+  for (const bool compares_digests : {false, true}) {
     flip(blob_at(), 1'500'000);
-    const BlobStorePtr reopened = opened(policy);
+    const BlobStorePtr reopened = opened(compares_digests);
     EXPECT_THAT(whole_file(*reopened->blob(producer_of(member, "zip"))), HasSubstr("cached blob"));
     EXPECT_EQ(read(*reopened->blob(producer_of(member, "zip"))), describe(bytes)) << "decoded again";
   }
