@@ -54,6 +54,7 @@ Result<void> link(const Folders& folders, DigestOf of, const std::string& key, c
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, bool compares_digests,
                          std::function<void(const std::string&)> log)
     : top_(directory),
+      temporary_(quota),
       disk_quota_(quota ? *quota : default_quota(directory), [this] { drop_deleted(); }),
       compares_digests_(compares_digests),
       log_(std::move(log)),
@@ -140,12 +141,10 @@ BlockFile::Space DiskBackend::space() {
               }};
 }
 
+// No other process can use blocks without an identity.
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, std::optional<uint64_t> size) {
+  if (identity.empty()) return temporary_.open_blocks(identity, size);
   const FoldersPtr folders = TRY(this->folders(Missing::create));
-  if (identity.empty()) {
-    CachedFiles files = {TRY(new_file(folders)), TRY(new_file(folders))};
-    return BlockFile::create(std::move(files), size, space());
-  }
   const Digest name = sha256(identity);
   const std::string path = blocks_file(name);
   const int root = folders->root->number();
@@ -164,13 +163,6 @@ Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, std::
     else if (blocks.error().code != Code::not_found)
       return blocks;
   }
-}
-
-// A file in making/, which is counted, and removed when it is closed.
-Result<SharedDescriptor> DiskBackend::new_file(const FoldersPtr& folders) const {
-  const std::shared_ptr<const SideFile> file = SideFile::create(folders, "blocks");
-  if (file == nullptr) return failure(io_error(top_));
-  return SharedDescriptor(file, &file->file());
 }
 
 void DiskBackend::add_names(const Digest& blob, const std::vector<Name>& names) {

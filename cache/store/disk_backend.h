@@ -19,6 +19,7 @@
 #include "cache/store/blob_backend.h"
 #include "cache/store/open_blobs.h"
 #include "cache/store/recheck.h"
+#include "cache/store/temp_file_backend.h"
 
 namespace weightfs::store {
 
@@ -50,7 +51,6 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
 
   Result<FoldersPtr> folders(Missing missing);
   BlockFile::Space space();
-  Result<SharedDescriptor> new_file(const FoldersPtr& folders) const;
   Result<void> give_name(const Folders& folders, const Digest& digest, const Move& move) const;
   Result<BlobHandle> open_published(const Folders& folders, const BlobName& name, const SharedDescriptor& file,
                                     const Digest& digest);
@@ -65,6 +65,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
                             RecheckedFile::Origin origin = RecheckedFile::Origin::unknown);
 
   std::string top_;
+  TempFileBackend temporary_;  // for blocks without an identity
   DiskQuota disk_quota_;
   std::once_flag swept_;
   const bool compares_digests_;

@@ -17,7 +17,7 @@ constexpr int kMaxCreations = 100;  // to create a file that no other process sw
 
 }  // namespace
 
-std::unique_ptr<SideFile> SideFile::create(const FoldersPtr& folders, std::string_view kind, uint64_t size) {
+std::unique_ptr<SideFile> SideFile::create(const FoldersPtr& folders, std::string_view kind) {
   const Descriptor& making = *folders->making;
   for (int attempt = 0; attempt < kMaxCreations; ++attempt) {
     std::string name = fmt::format("{}-{}.{}", kind, random_hex(), boot_id());
@@ -25,8 +25,7 @@ std::unique_ptr<SideFile> SideFile::create(const FoldersPtr& folders, std::strin
     if (!file) return nullptr;
     std::unique_ptr<SideFile> created(new SideFile(folders, std::move(file), std::move(name)));
     // The lock tells other processes that the file is being written; before, one of them may have swept it.
-    if (!try_lock(created->number()) || !is_same_file(making, created->name_, created->number())) continue;
-    return size == 0 || allocate(created->number(), 0, size) ? std::move(created) : nullptr;
+    if (try_lock(created->number()) && is_same_file(making, created->name_, created->number())) return created;
   }
   return nullptr;
 }

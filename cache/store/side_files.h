@@ -20,14 +20,13 @@ namespace weightfs::store {
 /// A locked file in making/, for one thread. Destruction before publish() removes it.
 class SideFile {
  public:
-  /// KIND-RANDOM.BOOT. Null with errno set if it cannot be created, or has no space for `size` bytes.
-  static std::unique_ptr<SideFile> create(const FoldersPtr& folders, std::string_view kind, uint64_t size = 0);
+  /// KIND-RANDOM.BOOT. Null with errno set if it cannot be created.
+  static std::unique_ptr<SideFile> create(const FoldersPtr& folders, std::string_view kind);
   ~SideFile();
   SideFile(const SideFile&) = delete;
   SideFile& operator=(const SideFile&) = delete;
 
   int number() const { return file_.number(); }
-  const Descriptor& file() const { return file_; }
   /// Renames it to `path` in `folder`; false with errno set on failure.
   bool move(const Descriptor& folder, const std::string& path);
   /// Renames it to `path` in `folder` below v1, which is created if it is missing. A failure has no effect.
