@@ -32,11 +32,12 @@ function useModel(location, source) {
   const isKnown = location.model !== undefined || source !== undefined;
   const load = async (signal) => {
     if (!isKnown) return undefined;
-    return { path, model: isModel ? await loadModel(path, signal) : null };
+    return { path, isModel, model: isModel ? await loadModel(path, signal) : null };
   };
   const { value, error, retry } = useLoad(load, [path, isModel, isKnown]);
   useEffect(() => onModelChange(retry), [retry]);
-  return { model: value?.path === path ? value.model : undefined, error, retry };
+  const isPresent = value?.path === path && value.isModel === isModel;
+  return { model: isPresent ? value.model : undefined, error, retry };
 }
 
 // The components of the views that were shown.
@@ -98,12 +99,13 @@ function App() {
   const location = useLocation();
   const [isHelpOpen, setIsHelpOpen] = useState(false);
   const [failure, setFailure] = useState(null);
+  const [opening, setOpening] = useState("");
   const { value: source, error: sourceError, retry: retrySource } = useLoad((signal) => getJson("models", {}, signal), []);
   const { model, error: modelError, retry: retryModel } = useModel(location, source);
   const view = viewOf(location.view, model);
   const openHelp = useCallback(() => setIsHelpOpen(true), []);
   useKeys({ "?": openHelp });
-  useEffect(() => setFailure(null), [view.id, location.model]);
+  useEffect(() => setFailure(null), [view.id, location.model, location.dir]);
   useEffect(() => {
     if (model) rememberModel(model.path);
   }, [model]);
@@ -120,7 +122,8 @@ function App() {
   };
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <${Header} location=${location} view=${view} model=${model ?? null} source=${source} onKeys=${openHelp} onFailure=${setFailure} />
+    <${Header} location=${location} view=${view} model=${model ?? null} source=${source} onKeys=${openHelp} onOpening=${setOpening}
+      onFailure=${setFailure} />
     <main id="main" class=${`view-${view.id}`} tabindex="-1">
       ${failure && html`<${Failure} error=${failure} />`}
       ${error && model === undefined && html`<h1 class="hidden-text">${view.title}</h1>`}
@@ -133,7 +136,8 @@ function App() {
           <//>`
       }
     </main>
-    <${DropArea} href=${source?.drop} onFailure=${setFailure} />
+    <${DropArea} href=${source?.drop} onOpening=${setOpening} onFailure=${setFailure} />
+    <p class=${opening ? "toast" : "hidden-text"} role="status">${opening}</p>
     <${HelpDialog} view=${view} isOpen=${isHelpOpen} onClose=${() => setIsHelpOpen(false)} />
   `;
 }

@@ -1,7 +1,10 @@
 // Files that a person drops into the page, or chooses: the server asks for their bytes by a WebSocket, and the page answers from the
 // disk of its own machine (docs/api.md). Nothing is sent that the server does not ask for.
 
+import { formatCount } from "./format.js";
+
 const kMaxFiles = 10_000;
+const kMaxList = 4 << 20; // bytes of the list, as in the server
 const kClosed = "The server has closed the connection. It may have ended, or too many files are open.";
 
 // The entries of a directory, which come in pieces.
@@ -16,7 +19,7 @@ async function entriesIn(directory) {
 }
 
 async function addEntry(files, entry, path) {
-  if (files.length >= kMaxFiles) throw new Error(`More than ${kMaxFiles} files were dropped.`);
+  if (files.length >= kMaxFiles) throw new Error(`More than ${formatCount(kMaxFiles)} files were dropped.`);
   if (entry.isDirectory) {
     for (const below of await entriesIn(entry)) await addEntry(files, below, `${path}${entry.name}/`);
     return;
@@ -29,11 +32,12 @@ async function addEntry(files, entry, path) {
 export async function filesOf(entries) {
   const files = [];
   for (const entry of entries) await addEntry(files, entry, "");
+  if (files.length === 0) throw new Error("No file was dropped.");
   return files;
 }
 
 // The files that were chosen in a dialog of the browser.
-export const chosenFiles = (list) => [...list].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
+export const chosenFiles = (list) => [...list].map((file) => ({ file, path: file.name }));
 
 // The number of the request in 4 bytes, little-endian, and the bytes.
 async function answerOf({ read, file, offset, size }, files) {
@@ -45,15 +49,18 @@ async function answerOf({ read, file, offset, size }, files) {
 }
 
 // Offers files to the server. The path of what they are in the tree, as long as this page is open.
-export function offerFiles(files, href) {
+export async function offerFiles(files, href) {
   const url = new URL(href, location.href);
   url.protocol = url.protocol.replace("http", "ws");
-  const socket = new WebSocket(url);
   const list = files.map(({ file, path }) => ({ path, size: file.size, modified: file.lastModified }));
+  const text = JSON.stringify({ files: list });
+  if (new Blob([text]).size > kMaxList) throw new Error("The names of the files are too long.");
+  const socket = new WebSocket(url);
   return new Promise((resolve, reject) => {
     let isOpened = false;
     // A page that the browser keeps for its button "back" would not answer.
-    addEventListener("pagehide", () => socket.close());
+    const end = () => socket.close();
+    addEventListener("pagehide", end);
     const answer = async (request) => {
       try {
         socket.send(await answerOf(request, files));
@@ -61,8 +68,11 @@ export function offerFiles(files, href) {
         socket.send(JSON.stringify({ failed: request.read, error: String(error?.message ?? error).slice(0, 500) }));
       }
     };
-    socket.addEventListener("open", () => socket.send(JSON.stringify({ files: list })));
-    socket.addEventListener("close", () => reject(new Error(kClosed)));
+    socket.addEventListener("open", () => socket.send(text));
+    socket.addEventListener("close", () => {
+      removeEventListener("pagehide", end);
+      reject(new Error(kClosed));
+    });
     socket.addEventListener("message", (event) => {
       const message = JSON.parse(event.data);
       if (isOpened) {

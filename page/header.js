@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { getJson, isAborted } from "./api.js";
 import { clean, shorten } from "./format.js";
 import { useFileDialog } from "./parts/drop_area.js";
-import { follow, link } from "./state.js";
+import { directoryOf, follow, isDropped, kDroppedDepth, link } from "./state.js";
 import { chooseTheme, chosenTheme, themeAfter } from "./theme.js";
 import { kViews } from "./views/index.js";
 
@@ -16,16 +16,17 @@ const kOpenIcon = "M1 2.5h5l1.5 1.5H15v9.5H1Zm1.6 1.6v7.8h10.8V5.6H6.8L5.3 4.1Z"
 
 const kToastTime = 10_000; // milliseconds
 
-// Whether it was dropped into this page; no list has it.
-const isDropped = (path) => path.startsWith(".weightfs/");
 const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
-const directoryOf = (path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
+
+// Whether a model has others beside it: not one that was dropped alone.
+const isInDirectory = (path, source) =>
+  isDropped(path) ? path.split("/").length > kDroppedDepth : source?.single === false;
 
 // The models in the directory of the present one; nothing for a source that is one model.
 function ModelMenu({ location, source }) {
   const [entries, setEntries] = useState([]);
   const directory = directoryOf(location.model ?? "");
-  const isMenu = source?.single === false && location.model !== undefined && !isDropped(location.model);
+  const isMenu = location.model !== undefined && isInDirectory(location.model, source);
   useEffect(() => {
     if (!isMenu) return undefined;
     const aborter = new AbortController();
@@ -42,7 +43,7 @@ function ModelMenu({ location, source }) {
   const isListed = entries.some((entry) => entry.path === location.model);
   const choose = (event) => {
     const path = event.target.value;
-    if (path === "") follow(link({ model: null }));
+    if (path === "") follow(link({ model: null, dir: isDropped(directory) ? directory : null }));
     else follow(link({ view: location.view === "tensor" ? "tensors" : location.view, model: path }));
   };
   return html`<select class="models" aria-label="Model" value=${location.model} onChange=${choose}>
@@ -102,19 +103,19 @@ function ReportButton({ onFailure }) {
 }
 
 // Only where the server takes files of this machine.
-function OpenButton({ href, onFailure }) {
-  const { element, show } = useFileDialog(href, onFailure);
+function OpenButton({ href, onOpening, onFailure }) {
+  const { element, show } = useFileDialog(href, onOpening, onFailure);
   return html`${element}<${Tool} icon=${kOpenIcon} words="Open…" hint="Open a model of this machine, or drop it into the page" onClick=${show} />`;
 }
 
-function Navigation({ present, model }) {
+function Navigation({ location, present, model }) {
   const shown = kViews.filter((view) => view.isShown(model));
   const currentOf = (view) => (view.id === present.id ? "page" : view.id === present.parent ? "true" : undefined);
   return html`<nav aria-label="Views">
     ${shown.map(
       (view) => html`<a
         key=${view.id}
-        href=${link({ view: view.id })}
+        href=${link({ view: view.id, dir: location.dir })}
         aria-current=${currentOf(view)}
         >${view.title}</a
       >`,
@@ -122,18 +123,18 @@ function Navigation({ present, model }) {
   </nav>`;
 }
 
-export function Header({ location, view, model, source, onKeys, onFailure }) {
+export function Header({ location, view, model, source, onKeys, onOpening, onFailure }) {
   const title = model ? model.title : (source?.source ?? "");
   const home = link({ model: null });
   const path = location.model ?? "";
-  const isInMenu = title === nameOf(path) && !isDropped(path);
+  const isInMenu = title === nameOf(path) && isInDirectory(path, source);
   return html`<header class="head">
     <a class="product" href=${home}>weightfs</a>
     <span class=${isInMenu ? "title in-menu" : "title"} title=${clean(title)}>${shorten(title, 56)}</span>
     <${ModelMenu} location=${location} source=${source} />
-    <${Navigation} present=${view} model=${model} />
+    <${Navigation} location=${location} present=${view} model=${model} />
     <span class="tools">
-      ${source?.drop && html`<${OpenButton} href=${source.drop} onFailure=${onFailure} />`}
+      ${source?.drop && html`<${OpenButton} href=${source.drop} onOpening=${onOpening} onFailure=${onFailure} />`}
       <${ReportButton} onFailure=${onFailure} />
       <${ThemeButton} />
       <button type="button" aria-label="Help" title="Keys and documents (?)" onClick=${onKeys}>?</button>

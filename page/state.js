@@ -38,6 +38,13 @@ export function link(changes, { keep = false } = {}) {
   return location.pathname + (text && `?${text}`) + location.hash;
 }
 
+// The directory of a path, "" for the root of the source.
+export const directoryOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
+
+// Whether it was dropped into this page: .weightfs/dropped/NUMBER/NAME, which no list has.
+export const isDropped = (path) => path.startsWith(".weightfs/");
+export const kDroppedDepth = 4;
+
 function open(href, { replace = false } = {}) {
   if (href === location.pathname + location.search + location.hash) return;
   if (replace) history.replaceState(null, "", href);

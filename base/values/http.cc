@@ -9,6 +9,7 @@ namespace weightfs {
 namespace {
 
 constexpr auto kReasons = std::to_array<std::pair<int, std::string_view>>({
+    {101, "Switching Protocols"},
     {200, "OK"},
     {201, "Created"},
     {202, "Accepted"},
@@ -28,6 +29,7 @@ constexpr auto kReasons = std::to_array<std::pair<int, std::string_view>>({
     {416, "Range Not Satisfiable"},
     {417, "Expectation Failed"},
     {421, "Misdirected Request"},
+    {426, "Upgrade Required"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {451, "Unavailable For Legal Reasons"},

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/text.h"
 
@@ -20,11 +19,12 @@ Result<size_t> DroppedFile::read(uint64_t offset, std::span<std::byte> out) cons
     return wanted;
   }
   for (size_t done = 0; done < wanted;) {
-    const uint64_t at = offset + done;
-    const auto block = TRY(block_at(at / kBlock * kBlock));
-    const auto from = static_cast<size_t>(at % kBlock);
-    const size_t piece = std::min(wanted - done, block->size() - from);
-    std::memcpy(out.data() + done, block->data() + from, piece);
+    const uint64_t index = (offset + done) / kBlock;
+    const uint64_t from = (offset + done) % kBlock;
+    const uint64_t size = bytes_inside(size_, index * kBlock, kBlock);
+    const auto piece = static_cast<size_t>(std::min<uint64_t>(wanted - done, size - from));
+    const auto fill = [&](std::span<std::byte> block) { return read_from_page(index * kBlock, block); };
+    TRY_VOID(blocks_.read(index, size, fill, from, out.subspan(done, piece)));
     done += piece;
   }
   return wanted;
@@ -39,23 +39,6 @@ Result<void> DroppedFile::read_from_page(uint64_t offset, std::span<std::byte> o
     out = out.subspan(*got);
   }
   return {};
-}
-
-Result<std::shared_ptr<const std::string>> DroppedFile::block_at(uint64_t offset) const {
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto known = std::ranges::find(blocks_, offset, &Block::offset);
-    if (known != blocks_.end()) {
-      blocks_.splice(blocks_.begin(), blocks_, known);
-      return known->bytes;
-    }
-  }
-  auto bytes = std::make_shared<std::string>(bytes_inside(size_, offset, kBlock), '\0');
-  TRY_VOID(read_from_page(offset, std::as_writable_bytes(std::span(*bytes))));
-  const std::scoped_lock lock(mutex_);
-  blocks_.push_front({offset, bytes});
-  if (blocks_.size() > kMaxBlocks) blocks_.pop_back();
-  return bytes;
 }
 
 }  // namespace weightfs

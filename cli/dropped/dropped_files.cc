@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -18,6 +19,8 @@ namespace weightfs {
 namespace {
 
 constexpr const char* kOther = "not a list of files with paths and sizes";
+constexpr size_t kMaxFiles = 10'000;      // of a list, as in the page
+constexpr size_t kMaxAllFiles = 100'000;  // of all lists
 
 struct Offered {
   std::string path;
@@ -31,6 +34,7 @@ Result<std::vector<Offered>> parse_list(std::string_view text) {
   const auto* const map = std::get_if<Map>(&parsed);
   const auto* const files = map == nullptr ? nullptr : map->find_as<List>("files");
   if (files == nullptr || files->empty()) return failure(Code::unsupported, kOther);
+  if (files->size() > kMaxFiles) return failure(Code::unsupported, fmt::format("more than {} files", kMaxFiles));
   std::vector<Offered> found;
   for (const Value& each : *files) {
     const auto* const file = std::get_if<Map>(&each);
@@ -110,9 +114,14 @@ void DroppedFiles::take_over(Descriptor socket, std::string received, std::share
   const auto connection = std::make_shared<PageConnection>(std::move(socket), std::move(received));
   const std::scoped_lock lock(mutex_);
   if (is_stopping_) return;
-  pages_.push_back({connection, std::thread([this, connection, seat = std::move(seat)] {
-                      connection->run([&](std::string_view list) { return open(connection, list); });
-                    })});
+  pages_.push_back({connection, {}});
+  try {
+    pages_.back().thread = std::thread([this, connection, seat = std::move(seat)] {
+      connection->run([&](std::string_view list) { return open(connection, list); });
+    });
+  } catch (const std::system_error&) {
+    pages_.pop_back();  // the socket is closed
+  }
 }
 
 // The answer to a list of files: the path of what they are, or why they cannot be opened.
@@ -125,7 +134,8 @@ Result<std::string> DroppedFiles::add(const std::shared_ptr<PageConnection>& con
   std::vector<Offered> files = TRY(parse_list(list));
   const std::string name = take_name(files);
   const std::scoped_lock lock(mutex_);
-  if (entries_.size() >= kMaxDrops) return failure(Code::resource, "too many files were dropped; start weightfs again");
+  if (entries_.size() >= kMaxDrops || files.size() > kMaxAllFiles - all_files_)
+    return failure(Code::resource, "too many files were dropped; start weightfs again");
   const size_t number = entries_.size() + 1;
   FileListBuilder builder;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -136,8 +146,10 @@ Result<std::string> DroppedFiles::add(const std::shared_ptr<PageConnection>& con
   auto found = std::move(builder).finish();
   if (found.files->empty()) return failure(Code::unsupported, kOther);
   const std::string alone = files.size() == 1 ? found.files->begin()->first : "";
-  entries_.push_back(
-      listed_source({.list = std::move(found), .name = name, .source = name, .modified = 0, .file = alone}, options_));
+  const std::string source = alone.empty() ? name : "dropped";
+  entries_.push_back(listed_source(
+      {.list = std::move(found), .name = name, .source = source, .modified = 0, .file = alone}, options_));
+  all_files_ += files.size();
   return fmt::format("{}{}/{}", api::kDroppedFiles, number, component(name));
 }
 

@@ -60,6 +60,7 @@ class DroppedFiles {
   const std::string secret_;
   mutable std::mutex mutex_;          // guards the rest
   std::vector<SourceEntry> entries_;  // by number, which begins at 1
+  size_t all_files_ = 0;              // of all entries
   std::list<Page> pages_;
   bool is_stopping_ = false;
   const std::shared_ptr<void> seats_ = std::make_shared<int>();  // each connection has a copy

@@ -23,12 +23,15 @@ class PageConnection {
  public:
   static constexpr size_t kMaxRead = 4 << 20;  ///< bytes of one request
 
+  using OnList = std::function<std::string(std::string_view list)>;
+
   /// `received`: what has arrived behind the request for the WebSocket.
   PageConnection(Descriptor socket, std::string received);
 
-  /// Receives and sends until the page closes the connection, breaks the rules of messages, or stop() is called.
-  /// `on_list` is called with the first message, a list of files; its result is sent as an answer.
-  void run(const std::function<std::string(std::string_view list)>& on_list);
+  /// Receives and sends until the page closes the connection, breaks the rules of messages, or stop() is called; then
+  /// says why, and closes the socket. `on_list` is called with the first message, a list of files; its result is sent
+  /// as an answer.
+  void run(const OnList& on_list) noexcept;
 
   /// Ends run(), from any thread.
   void stop();
@@ -36,7 +39,8 @@ class PageConnection {
   bool has_ended() const;
 
   /// Bytes of a file of the list: as many as fit `out`, at most kMaxRead, and none at its end. Fails with io if the
-  /// page is closed or cannot read the file, and with resource if it is cancelled.
+  /// page is closed, cannot read the file, sends more bytes than that, or does not answer within a minute; with
+  /// resource if it is cancelled, or if the page does not take requests.
   Result<size_t> read(size_t file, uint64_t offset, std::span<std::byte> out);
 
  private:
@@ -46,23 +50,27 @@ class PageConnection {
     bool is_answered = false;
   };
 
-  void wait_for_bytes();
-  bool receive();
+  // Why a connection ends (RFC 6455, section 7.4.1).
+  enum class Ending : uint16_t { none = 0, closed = 1000, stopped = 1001, wrong = 1002, too_long = 1009 };
+
+  Ending exchange(const OnList& on_list);
+  void wait_for_bytes(httpd::WebSocketReader& reader);
+  bool receive(httpd::WebSocketReader& reader);
   bool send();
-  bool take(const httpd::WebSocketMessage& message, const std::function<std::string(std::string_view list)>& on_list);
+  Ending take(const httpd::WebSocketMessage& message, const OnList& on_list);
   bool take_answer(std::string_view bytes);
   bool take_failure(const std::string& text);
   Request* find(uint64_t number);
   void queue(const std::string& frame);
   void wake() const;
-  void end();
+  void end(Ending ending);
 
-  const Descriptor socket_;
-  const Descriptor wake_;
-  httpd::WebSocketReader reader_{kMaxRead + 64};
+  std::string received_;  // before run()
   bool has_list_ = false;
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
+  Descriptor socket_;  // closed when run() ends, as the next one is
+  Descriptor wake_;
   std::string outgoing_;
   std::map<uint64_t, Request> requests_;  // that wait
   uint64_t last_ = 0;                     // number of a request

@@ -16,7 +16,7 @@ struct HttpParams {
   std::vector<std::string> sources;
   HttpOptions options;
   std::string token = {};      ///< that a request must have; else that of the options
-  bool takes_files = false;    ///< that are dropped into the page, without TLS
+  bool takes_files = false;    ///< accepts files that are dropped into the page; not with TLS
   bool opens_browser = false;  ///< shows the first URL in a browser, if there is one
   /// Called when requests are answered, with the URLs.
   std::function<void(const ServerState&, const std::vector<std::string>& urls)> on_usable = {};

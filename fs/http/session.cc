@@ -205,7 +205,8 @@ void Session::go_on() {
   enter(State::draining, is_stopping_ ? kLastDrain : kDrain);
 }
 
-// A copy of the socket is handed over: the server closes its own.
+// A copy of the socket is handed over: the server closes its own. The epoll instance keeps the open file description
+// with a pointer to this session until the copy is closed, too; as it reports once (EPOLLONESHOT), that is not used.
 void Session::hand_over() {
   if (transport_.is_encrypted() || closes_) return;
   Descriptor copy(::fcntl(transport_.socket(), F_DUPFD_CLOEXEC, 0));

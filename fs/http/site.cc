@@ -133,6 +133,7 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
     if (mode == nullptr || *mode == "navigate") response.add("WWW-Authenticate", "Basic realm=\"weightfs\"");
     response.add("WWW-Authenticate", "Bearer");
   }
+  if (refusal.status == 426) response.add("Upgrade", "websocket").add("Connection", "Upgrade");
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
   if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
   protect(response, "");

@@ -3,10 +3,9 @@
 import { html, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, shorten } from "../format.js";
+import { directoryOf } from "../state.js";
+import { SingleModel } from "./compare_start.js";
 import { Failure, useLoad } from "./load.js";
-
-// The directory of a path, "" for the root of the source.
-const directoryOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
 
 function Choice({ label, path, entries, onChoose }) {
   const isListed = entries.some((entry) => entry.path === path);
@@ -25,11 +24,7 @@ export function CompareChoice({ a, b, onChange }) {
   const [directory, setDirectory] = useState(directoryOf(b ?? a ?? ""));
   const { value, error, retry } = useLoad((signal) => getJson("models", { dir: directory }, signal), [directory]);
   if (error) return html`<${Failure} error=${error} retry=${retry} />`;
-  if (value?.single) {
-    return html`<p class="notice">
-      This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY
-    </p>`;
-  }
+  if (value?.single && directory === "") return html`<${SingleModel} />`;
   const ofKind = (kind) => (value?.entries ?? []).filter((entry) => entry.kind === kind);
   const directories = ofKind("directory");
   return html`<div class="toolbar compare-choice">

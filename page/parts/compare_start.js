@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { clean, formatBytes, formatParameters, shorten } from "../format.js";
-import { link } from "../state.js";
+import { directoryOf, isDropped, link } from "../state.js";
 import { Directory } from "./directory.js";
 import { useLoad } from "./load.js";
 
@@ -26,8 +26,18 @@ function Chosen({ path, onChange }) {
   </div>`;
 }
 
-// `a` is the path of A, or undefined.
-export function CompareStart({ location, source, a }) {
+// For a source in which there is nothing to compare with.
+export function SingleModel() {
+  return html`<p class="notice">
+    This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY; or drop both into the
+    page of weightfs open.
+  </p>`;
+}
+
+// `a` is the path of A, or undefined. A model that was dropped with others is compared with these.
+export function CompareStart({ location: shown, source, a }) {
+  const isOfDrop = shown.dir === undefined && a !== undefined && isDropped(a);
+  const location = isOfDrop ? { ...shown, dir: directoryOf(a) } : shown;
   const [isOther, setIsOther] = useState(false);
   const present = isOther ? undefined : a;
   const target = useMemo(() => {
@@ -38,11 +48,7 @@ export function CompareStart({ location, source, a }) {
     };
     return { hrefOf, note: "is A" };
   }, [present, location.dir]);
-  if (source?.single) {
-    return html`<p class="notice">
-      This source is a single model. To compare two, open a directory that has both: weightfs open DIRECTORY
-    </p>`;
-  }
+  if (source?.single && location.dir === undefined) return html`<${SingleModel} />`;
   return html`
     ${present !== undefined && html`<${Chosen} path=${present} onChange=${() => setIsOther(true)} />`}
     <h2>${present === undefined ? "Choose the model A" : "Choose the model B"}</h2>

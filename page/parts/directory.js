@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { getJson } from "../api.js";
 import { formatBytes, formatCount, shorten } from "../format.js";
 import { useKeys } from "../keys.js";
-import { go, link } from "../state.js";
+import { go, isDropped, kDroppedDepth, link } from "../state.js";
 import { Failure, Loading, useLoad } from "./load.js";
 import { firstOrder, kColumns } from "./model_order.js";
 import { useModelRows } from "./model_rows.js";
@@ -16,14 +16,15 @@ const kFewModels = 5;
 
 export const getDirectory = (directory, query, signal) => getJson("models", { dir: directory, below: 1, q: query }, signal);
 
-// The directories from the source to the present one, each a link.
+// The directories from the source to the present one, each a link. What was dropped begins with its own name.
 function Path({ directory }) {
   const names = directory.split("/").filter(Boolean);
   if (names.length === 0) return null;
+  const first = isDropped(directory) ? kDroppedDepth - 1 : 0;
   const linkTo = (depth) => link({ dir: names.slice(0, depth).join("/"), q: null }, { keep: true });
   return html`<nav class="path" aria-label="Directories">
     <a href=${linkTo(0)}>all</a>
-    ${names.map((name, depth) => html` / <a key=${depth} href=${linkTo(depth + 1)}>${shorten(name, 40)}</a>`)}
+    ${names.map((name, depth) => depth >= first && html` / <a key=${depth} href=${linkTo(depth + 1)}>${shorten(name, 40)}</a>`)}
   </nav>`;
 }
 

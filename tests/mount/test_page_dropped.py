@@ -120,9 +120,25 @@ class InTheBrowser(Opened):
                  for name in ("one", "two")]
         self.drop(*paths)
         self.shown.wait_for_text("two.safetensors")
+        self.assertEqual(self.shown.evaluate("document.querySelector('.path').innerText"), "all / 2 files")
         self.shown.click("two.safetensors")
-        self.shown.wait_for("document.querySelector('.head .title').innerText.includes('two')")
+        self.shown.wait_for("document.querySelector('.head .models')?.value.endsWith('two.safetensors')")
+        self.shown.settle()
+        self.shown.click("Compare")
+        self.shown.wait_for_text("Choose the model B")
+        self.shown.click("one.safetensors")
+        self.shown.wait_for("document.querySelector('.compare-choice select')")
         self.no_problems()
+
+    def test_later_drop_is_the_one_that_is_shown(self):
+        paths = [self.sample(f"elsewhere/{name}.safetensors", [Tensor(name, "float32", (2,), numbers("f", 2))])
+                 for name in ("one", "two")]
+        for path in paths:
+            self.drop(path)
+        self.shown.wait_for("document.querySelector('.head .title').innerText.includes('two')")
+        self.assertIn(".weightfs/dropped/", self.shown.evaluate("decodeURIComponent(location.search)"))
+        self.no_problems()
+        self.assertIn("two", self.shown.evaluate("document.querySelector('.head .title').innerText"))
 
     def test_file_of_many_gigabytes_takes_little_memory(self):
         size = 6 << 30
@@ -207,12 +223,13 @@ class Connection:
         self.send(1, json.dumps({"files": [dict(zip(("path", "size"), each)) for each in files]}).encode())
         return self.message()
 
-    def has_ended(self):
-        """Whether the server closes the connection."""
-        with contextlib.suppress(EOFError, ConnectionError):
+    def ending(self):
+        """The number in the close frame of the server, which then closes the connection."""
+        with contextlib.suppress(EOFError):
             while True:
                 self.more()
-        return True
+        has_reason = self.received[-4:-2] == b"\x88\x02"
+        return struct.unpack(">H", self.received[-2:])[0] if has_reason else None
 
 
 class OfAnyClient(Opened):
@@ -247,13 +264,14 @@ class OfAnyClient(Opened):
         self.assertEqual(reading.stdout.read(), content[-8:])
 
     def test_answers_to_no_request_end_the_connection(self):
-        for name, opcode, data in (("number", 2, struct.pack("<I", 7) + b"x"), ("short", 2, b"x"), ("failure", 1, b'{"failed":7}'),
+        for name, opcode, data in (("number", 2, struct.pack("<I", 7) + b"x"), ("zero", 2, struct.pack("<I", 0) + b"x"),
+                                   ("short", 2, b"x"), ("failure", 1, b'{"failed":7}'),
                                    ("text", 1, b"{}"), ("list", 1, b"[]"), ("no JSON", 1, b"{")):
             with self.subTest(name):
                 connection = Connection(self, self.drop)
                 self.assertIn("path", connection.offer(("m.gguf", 64)))
                 connection.send(opcode, data)
-                self.assertTrue(connection.has_ended())
+                self.assertEqual(connection.ending(), 1002)
         self.assertEqual(self.model("")[0], 200)
 
     def test_lists_that_are_none_are_refused(self):
@@ -279,6 +297,47 @@ class OfAnyClient(Opened):
                         connection.send(2, struct.pack("<I", connection.message()["read"]) + answer)
                 self.assertIn(b"m.gguf", reading.stdout.read())
         self.assertEqual(self.model("")[0], 200)
+
+    def test_message_that_is_too_long_ends_the_connection(self):
+        connection = Connection(self, self.drop)
+        connection.socket.sendall(b"\x81\xff" + struct.pack(">Q", 5 << 20) + b"\0\0\0\0")
+        self.assertEqual(connection.ending(), 1009)
+
+    def test_page_that_closes_is_answered(self):
+        connection = Connection(self, self.drop)
+        connection.send(8, struct.pack(">H", 1001))
+        self.assertEqual(connection.ending(), 1000)
+
+    def test_list_of_too_many_files_is_refused(self):
+        connection = Connection(self, self.drop)
+        connection.socket.sendall(self.long_frame(json.dumps({"files": [{"path": f"{i}", "size": 1} for i in range(10_001)]})))
+        self.assertIn("more than 10000 files", connection.message()["error"])
+
+    @staticmethod
+    def long_frame(text):
+        return b"\x81\xff" + struct.pack(">Q", len(text)) + b"\0\0\0\0" + text.encode()
+
+    def test_client_that_does_not_read_grows_no_memory(self):
+        connection = Connection(self, self.drop)
+        connection.socket.settimeout(1)
+        pings = 4000 * frame(9, bytes(125))
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 200 << 20:
+                sent += connection.socket.send(pings)
+        self.assertLess(sent, 200 << 20, "the server went on to receive")
+        self.assertLess(peak_mb_of(self.process.pid), 100)
+        self.assertEqual(self.model("")[0], 200)
+
+    def test_connections_that_ended_keep_no_descriptors(self):
+        descriptors = f"/proc/{self.process.pid}/fd"
+        before = len(os.listdir(descriptors))
+        for number in range(1, 21):
+            connection = Connection(self, self.drop)
+            self.assertEqual(connection.offer(("m.gguf", 64))["path"], f".weightfs/dropped/{number}/m.gguf")
+            connection.socket.close()
+        self.assertTrue(eventually(lambda: len(os.listdir(descriptors)) <= before + 2, LIMIT_S))
+        self.assertIn("drop the file again", self.model(".weightfs/dropped/1/m.gguf")[1]["error"])
 
     def test_number_of_connections_is_limited(self):
         connections = [Connection(self, self.drop) for _ in range(32)]

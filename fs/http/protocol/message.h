@@ -75,8 +75,8 @@ struct Response {
   int status = 200;
   std::vector<Field> fields = {};
   std::vector<BodyPart> body = {};
-  /// Takes the connection over when the header, of status 101, was sent: its socket, and what has arrived behind the
-  /// request. Not with TLS: the connection is closed then.
+  /// Called when the header, of status 101, has been sent, with the socket and the bytes that followed the request. Not
+  /// supported with TLS: the connection is closed.
   std::function<void(Descriptor socket, std::string received)> take_over = {};
 
   Response& add(std::string name, std::string value) {

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/text.h"
@@ -34,11 +34,12 @@ Accepted<Response> accept_websocket(const Request& request) {
   const std::string* const version = request.field("sec-websocket-version");
   const bool is_asked = has_token(request, "upgrade", "websocket") && has_token(request, "connection", "upgrade");
   if (request.method != "GET" || request.minor == 0 || !is_asked || version == nullptr || *version != "13")
-    return refused(426, "only a page asks this, by a WebSocket of version 13");
+    return refused(426, "WebSocket version 13 required");
   if (request.field("origin") == nullptr) return refused(403, "only a page may open this connection");
   const std::string* const key = request.field("sec-websocket-key");
   constexpr size_t kKeySize = 16;
-  if (key == nullptr || from_base64(*key).value_or("").size() != kKeySize || request.has_body)
+  if (request.has_body) return refused(400, "a request for a WebSocket has no body");
+  if (key == nullptr || from_base64(*key).value_or("").size() != kKeySize)
     return refused(400, "Sec-WebSocket-Key: not 16 bytes in base64");
   const auto hash = sha1(*in_memory(*key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
   if (!hash) return refused(500, hash.error().message);
@@ -57,19 +58,26 @@ std::string websocket_frame(Opcode opcode, std::string_view bytes) {
   return out.append(bytes);
 }
 
+// Frames that were returned are removed here: once for all that one system call has received.
+void WebSocketReader::add(std::string_view received) {
+  received_.erase(0, std::exchange(taken_, 0));
+  received_ += received;
+}
+
 // Nothing until all of it has been received.
 Result<std::optional<WebSocketReader::Header>> WebSocketReader::header() const {
-  if (received_.size() < 2) return std::nullopt;
-  const uint8_t first = byte_at(received_, 0);
-  const uint8_t second = byte_at(received_, 1);
+  const std::string_view bytes = rest();
+  if (bytes.size() < 2) return std::nullopt;
+  const uint8_t first = byte_at(bytes, 0);
+  const uint8_t second = byte_at(bytes, 1);
   if ((first & 0x70) != 0 || !is_known(first & 0x0F)) return failure(Code::corrupt, "an unknown kind of frame");
   if ((second & 0x80) == 0) return failure(Code::corrupt, "a frame of a client must be masked");
   const unsigned length = second & 0x7F;
   const size_t length_size = length < 126 ? 0 : length == 126 ? 2 : 8;
   Header header{(first & 0x80) != 0, static_cast<Opcode>(first & 0x0F), 2 + length_size + kMaskSize, length};
-  if (received_.size() < header.size) return std::nullopt;
+  if (bytes.size() < header.size) return std::nullopt;
   if (length_size > 0) header.bytes = 0;
-  for (size_t i = 0; i < length_size; ++i) header.bytes = header.bytes << 8 | byte_at(received_, 2 + i);
+  for (size_t i = 0; i < length_size; ++i) header.bytes = header.bytes << 8 | byte_at(bytes, 2 + i);
   return header;
 }
 
@@ -80,20 +88,19 @@ Result<void> WebSocketReader::check(const Header& header) const {
     return {};
   }
   if ((header.opcode == Opcode::continuation) != begun_.has_value())
-    return failure(Code::corrupt, "a message begins in another one, or goes on before it began");
+    return failure(Code::corrupt, "a new message inside an unfinished one, or a continuation without a beginning");
   if (header.bytes > most_ - (begun_ ? begun_->bytes.size() : 0))
     return failure(Code::unsupported, "a message is too long");
   return {};
 }
 
-// The payload of a frame that has been received as a whole, which is removed.
+// The payload of a frame that has been received as a whole.
 std::string WebSocketReader::take(const Header& header) {
   const auto size = static_cast<size_t>(header.bytes);
-  std::string bytes = received_.substr(header.size, size);
-  std::array<char, kMaskSize> mask{};
-  std::copy_n(received_.begin() + static_cast<std::ptrdiff_t>(header.size - kMaskSize), kMaskSize, mask.begin());
+  const std::string_view mask = rest().substr(header.size - kMaskSize, kMaskSize);
+  std::string bytes(rest().substr(header.size, size));
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(bytes[i] ^ mask[i % kMaskSize]);
-  received_.erase(0, header.size + size);
+  taken_ += header.size + size;
   return bytes;
 }
 
@@ -102,7 +109,7 @@ Result<std::optional<WebSocketMessage>> WebSocketReader::next() {
     const auto found = TRY(header());
     if (!found) return std::nullopt;
     TRY_VOID(check(*found));
-    if (received_.size() - found->size < found->bytes) return std::nullopt;
+    if (rest().size() - found->size < found->bytes) return std::nullopt;
     std::string bytes = take(*found);
     if (is_control(found->opcode)) return WebSocketMessage{found->opcode, std::move(bytes)};
     if (begun_)

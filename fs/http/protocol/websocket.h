@@ -1,5 +1,5 @@
-// WebSockets (RFC 6455) as a server: the handshake and messages in frames, without extensions. A page needs one to
-// answer requests of the server: a browser sends at most six other requests to a server at a time.
+// WebSockets (RFC 6455) as a server: the handshake and messages in frames, without extensions. The server sends
+// requests to a page over one: plain HTTP requests would occupy the six connections of a browser to a server.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct WebSocketMessage {
 /// A whole message as one frame of a server, which is not masked (section 5.1).
 std::string websocket_frame(Opcode opcode, std::string_view bytes);
 
-/// Puts the frames of a client together to messages.
+/// Assembles the frames of a client into messages.
 class WebSocketReader {
  public:
   /// `most`: bytes of a message.
   explicit WebSocketReader(size_t most) : most_(most) {}
 
-  void add(std::string_view received) { received_ += received; }
+  void add(std::string_view received);
 
   /// The next message, or a control frame, which may arrive between the frames of a message; nothing until more has
   /// been received. Fails with corrupt for what section 5 forbids, and with unsupported for a message that is too long.
@@ -47,12 +47,14 @@ class WebSocketReader {
     uint64_t bytes;  // of the payload
   };
 
+  std::string_view rest() const { return std::string_view(received_).substr(taken_); }
   Result<std::optional<Header>> header() const;
   Result<void> check(const Header& header) const;
   std::string take(const Header& header);
 
   const size_t most_;
   std::string received_;
+  size_t taken_ = 0;                       // bytes of frames that were returned
   std::optional<WebSocketMessage> begun_;  // of which not all frames have arrived
 };
 
