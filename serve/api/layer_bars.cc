@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "formats/summary/facts/adapter.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/map_of.h"
 
@@ -67,11 +68,8 @@ std::string without_last_component(const std::string& name) {
 // "conv1" of "conv1.weight": the module that a tensor belongs to. The matrices of a LoRA belong to the module that they
 // adapt: "attn" of "attn.lora_down.weight".
 std::string module_of(const std::string& name) {
-  const std::string module = without_last_component(name);
-  const size_t last = module.find_last_of("./");
-  const bool is_matrix =
-      last != module.npos && last > 0 && std::string_view(module).substr(last + 1).starts_with("lora_");
-  return is_matrix ? module.substr(0, last) : module;
+  const summary::AdapterName adapter = summary::adapter_name(name);
+  return adapter.end.empty() || adapter.module.empty() ? without_last_component(name) : std::string(adapter.module);
 }
 
 size_t common_length(std::string_view a, std::string_view b) {
@@ -142,7 +140,7 @@ Map layer_bars(const OpenModel& of) {
   for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i) {
     const std::string name = of.name(i);
     std::string bar = are_layers ? layer_of(name) : module_of(name);
-    const size_t kind = kinds.of(name, bar);
+    const size_t kind = kinds.of(name, are_layers ? bar : "");
     if (bar.empty()) bar = name_beside_layers(name);
     bars.add(bar, name, i, kind, listed_bytes(tensors, i));
   }

@@ -27,23 +27,6 @@ constexpr std::array<std::string_view, 26> kEnds = {
 
 constexpr size_t kMaxTargets = 100;
 
-// The module of a tensor of an adapter, and the end of its name; an empty end if it is of no adapter.
-struct AdapterName {
-  std::string_view module, end;
-};
-
-AdapterName adapter_name(std::string_view name) {
-  for (const std::string_view tail : {".default.weight", ".default", ".weight"})
-    if (name.ends_with(tail)) {
-      name.remove_suffix(tail.size());
-      break;
-    }
-  for (const std::string_view end : kEnds)
-    if (ends_with_components(name, end))
-      return {name.substr(0, name.size() - std::min(name.size(), end.size() + 1)), end};
-  return {};
-}
-
 bool is_of_adapter(const TensorList& tensors) {
   if (tensors.empty()) return false;
   bool has_pair = false;
@@ -243,6 +226,18 @@ void describe_use(const Model& model, SmallFiles& files, Adapter& out) {
 }
 
 }  // namespace
+
+AdapterName adapter_name(std::string_view name) {
+  for (const std::string_view tail : {".default.weight", ".default", ".weight"})
+    if (name.ends_with(tail)) {
+      name.remove_suffix(tail.size());
+      break;
+    }
+  for (const std::string_view end : kEnds)
+    if (ends_with_components(name, end))
+      return {name.substr(0, name.size() - std::min(name.size(), end.size() + 1)), end};
+  return {};
+}
 
 std::optional<Adapter> find_adapter(const Model& model, SmallFiles& files, const Map* gguf) {
   if (gguf != nullptr) {

@@ -163,6 +163,25 @@ TEST(BarsOfApi, MatricesOfALoraAreOneBarOfTheirModule) {
                                                        R"("under":"lora_unet_mid_to_q.","tensor":null,"bytes":18,)"));
 }
 
+TEST(BarsOfApi, MatricesOfALoraWithoutLayersHaveTheirModule) {
+  SafetensorsBuilder builder;
+  builder.tensor("te.a.lora.down.weight", "F16", "1", "22").tensor("te.a.lora.up.weight", "F16", "1", "22");
+  builder.tensor("te.b.lora_A.default.weight", "F16", "1", "22").tensor("te.b.lora_B.default.weight", "F16", "1", "22");
+  const std::string bars = Served(builder).body("model");
+  EXPECT_THAT(bars, HasSubstr(R"({"name":"te.a","under":"te.a.lora.","tensor":null,"bytes":4,)"));
+  EXPECT_THAT(bars, HasSubstr(R"({"name":"te.b","under":"te.b.","tensor":null,"bytes":4,)"));
+}
+
+TEST(BarsOfApi, ModulesHaveTheKindsOfTheirNames) {
+  SafetensorsBuilder builder;
+  builder.tensor("token_embd.weight", "F16", "1", "22").tensor("attn_q.weight", "F16", "1", "22");
+  builder.tensor("norm.weight", "F16", "1", "22");
+  const std::string bars = Served(builder).body("model");
+  EXPECT_THAT(bars, HasSubstr(R"("name":"attn_q","under":"attn_q.weight","tensor":1,"bytes":2,"kinds":[2,0,0,0,0,0])"));
+  EXPECT_THAT(bars, HasSubstr(R"("bytes":2,"kinds":[0,0,0,0,2,0])"));
+  EXPECT_THAT(bars, HasSubstr(R"("bytes":2,"kinds":[0,0,0,2,0,0])"));
+}
+
 TEST(ModelOfApi, StateAndLicenceAreMembers) {
   SafetensorsBuilder builder;
   builder.metadata(R"({"modelspec.license":"apache-2.0"})").tensor("w", "F32", "1", "four");
