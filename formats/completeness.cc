@@ -64,6 +64,11 @@ bool may_lack_tensors(const Model& model) {
   return model.lacks->missing_tensors > 0 || model.lacks->files > model.lacks->lost.size();
 }
 
+bool has_all_tensors(const Model& model) {
+  const Completeness completeness = completeness_of(model);
+  return completeness.unreadable == 0 && completeness.short_by == 0 && !may_lack_tensors(model);
+}
+
 std::optional<Error> reason_of_missing(const Model& model, std::string_view tensor) {
   const Lacks& lacks = *model.lacks;
   uint64_t known = 0;

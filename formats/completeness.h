@@ -35,6 +35,9 @@ Completeness completeness_of(const Model& model);
 /// those that are told of it: none, if it has the data of tensors in the list, or is none of tensors.
 bool may_lack_tensors(const Model& model);
 
+/// Whether the model has all of its tensors, and all of them can be read: a file without tensors may be missing.
+bool has_all_tensors(const Model& model);
+
 /// Why the model does not have a tensor of this name: the reason of the file that it is in by an index, or may be in.
 /// Nothing if the model has read all files that could have it.
 std::optional<Error> reason_of_missing(const Model& model, std::string_view tensor);

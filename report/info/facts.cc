@@ -264,7 +264,7 @@ void Facts::add_cache() {
   if (!style_.is_narrow() && cache.recurrent_state_bytes)
     text += fmt::format("; state of {}", bytes_text(*cache.recurrent_state_bytes));
   add("KV cache", text);
-  if (usual && summary_.weight_bytes > 0 && completeness_of(subject_.model).is_complete())
+  if (usual && summary_.weight_bytes > 0 && has_all_tensors(subject_.model))
     add("memory",
         fmt::format("{}{}{} tokens", bytes_text(summary_.weight_bytes + *usual), style_.is_narrow() ? ", " : " with ",
                     grouped(tokens)),

@@ -22,10 +22,15 @@ Map part_map(const MemoryPart& part) {
       {{"weights", part.weights}, {"kv_cache", part.cache}, {"compute", part.compute}, {"total", part.total()}});
 }
 
+// Whether the bytes of the weights are those of the whole model.
+bool has_weights(const Subject& subject) {
+  return subject.summary.weight_bytes > 0 && has_all_tensors(subject.model);
+}
+
 // Why nothing is known of the memory of a model that lacks tensors; empty if it lacks none.
 std::string what_is_missing(const Subject& subject) {
+  if (has_all_tensors(subject.model)) return "";
   const Completeness completeness = completeness_of(subject.model);
-  if (completeness.is_complete()) return "";
   if (completeness.unreadable == 0) return "a part of the model cannot be read";
   return fmt::format("{} of {} tensors cannot be read", grouped(completeness.unreadable),
                      grouped(completeness.tensors));
@@ -36,11 +41,6 @@ Result<MemoryAnswer> answer_for(const Subject& subject, const MemoryQuestion& qu
   if (!missing.empty() && summary::generates_text(subject.summary)) return failure(Code::unsupported, missing);
   const MemoryModel model = TRY(MemoryModel::of(subject.model, subject.summary, subject.counted));
   return answer_of(model, question);
-}
-
-// Whether the bytes of the weights are those of the whole model.
-bool has_weights(const Subject& subject) {
-  return subject.summary.weight_bytes > 0 && completeness_of(subject.model).is_complete();
 }
 
 std::string layers_text(uint64_t count, uint64_t all) {

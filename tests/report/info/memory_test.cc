@@ -59,6 +59,18 @@ TEST(MemoryText, DamagedModelHasNoNumberButTheReason) {
             R"({"reason":"2 of 293 tensors cannot be read","language_model":true})");
 }
 
+// Such as a licence.
+TEST(MemoryText, MissingFileWithoutTensorsDoesNotMatter) {
+  test::Summarised model = llama();
+  const std::string whole = text_of(model, {.gpu_bytes = 24 * kGiB});
+  model.model.lacks.edit().files = 1;
+  model.model.lacks.edit().lost.push_back({});
+  model.model.lacks.edit().by_code[static_cast<size_t>(Code::not_found)] = {1, "the licence is missing"};
+  EXPECT_EQ(text_of(model, {.gpu_bytes = 24 * kGiB}), whole);
+  model.model.lacks.edit().files = 2;
+  EXPECT_EQ(text_of(model, {}), "\nmemory: not known: a part of the model cannot be read\n");
+}
+
 TEST(MemoryText, NarrowScreen) {
   const std::string text = text_of(llama(), {.gpu_bytes = 24 * kGiB}, kNarrow);
   for (size_t begin = 0; begin < text.size();) {
