@@ -41,8 +41,11 @@ std::filesystem::path normal_path(std::string_view path) {
 // another revision, a scheme in other letters.
 bool is_other_name(std::string_view first, const std::string& shown) {
   if (first.starts_with('/')) return normal_path(printable(first)) == normal_path(shown);
-  if (first.size() > 2 && first.front() == '"' && first.back() == '"')
-    return shown.ends_with(first.substr(1, first.size() - 2));
+  if (first.size() > 2 && first.front() == '"' && first.back() == '"') {
+    const std::string_view name = first.substr(1, first.size() - 2);
+    const size_t before = shown.size() - std::min(shown.size(), name.size());
+    return shown.ends_with(name) && (before == 0 || shown[before - 1] == '/' || shown[before - 1] == ':');
+  }
   return first.find(':') != first.npos && lower_case(without_revision(first)) == lower_case(without_revision(shown));
 }
 

@@ -37,6 +37,7 @@ TEST(SourceError, NameIsNotRepeated) {
   EXPECT_EQ(message_of("HTTP://h/m", "http://h/m: unknown scheme"), "HTTP://h/m: unknown scheme");
   EXPECT_EQ(message_of("hf://a", "\"hf://a\": names no repository"), "hf://a: names no repository");
   EXPECT_EQ(message_of("ollama:a/b", "\"a/b\": not a name"), "ollama:a/b: not a name");
+  EXPECT_EQ(message_of("model.bin", "\"bin\": its shape overflows"), "model.bin: \"bin\": its shape overflows");
   EXPECT_EQ(message_of("hf://org/repo", "hf://org/repo@main: gated"), "hf://org/repo@main: gated");
   EXPECT_EQ(message_of("hf://org/repo/none", "hf://org/repo@0123/none: no such file"),
             "hf://org/repo/none: no such file");
