@@ -23,13 +23,14 @@ std::string bounded(std::string text) {
   return to_utf8(text) + "…";
 }
 
-uint64_t others_in(std::string_view what) {
+}  // namespace
+
+uint64_t others_in(const CodeItem& item) {
+  std::string_view what = item.what;
   if (!what.starts_with(kOthers)) return 0;
   what.remove_prefix(kOthers.size());
   return parse_number<uint64_t>(what.substr(0, what.find(' '))).value_or(0);
 }
-
-}  // namespace
 
 void CodeList::add(CodeItem item) {
   item = {bounded(std::move(item.what)), bounded(std::move(item.where)), bounded(std::move(item.runs))};
@@ -56,7 +57,7 @@ void CodeList::append(const Map& common, std::string_view file) {
     const auto* const map = std::get_if<Map>(&value);
     if (map == nullptr) continue;
     const std::string_view what = text_in(*map, "what"), where = text_in(*map, "where");
-    if (const uint64_t others = where.empty() ? others_in(what) : 0; others > 0)
+    if (const uint64_t others = where.empty() ? others_in({std::string(what), "", ""}) : 0; others > 0)
       others_ += others;
     else
       add({std::string(what), std::string(where.empty() ? file : where), std::string(text_in(*map, "runs"))});

@@ -58,6 +58,9 @@ void add_pickled_code(Map& common, std::string_view names, const char* runs);
 /// "posix.system, operator ReadFile": the first ones, and how many more there are; empty if there are none.
 std::string names_of(const std::vector<CodeItem>& items);
 
+/// How many items the last one of a list that was cut stands for; 0 for any other item.
+uint64_t others_in(const CodeItem& item);
+
 /// The list in metadata.json.
 List to_list(const std::vector<CodeItem>& items);
 

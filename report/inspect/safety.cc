@@ -133,14 +133,6 @@ std::string short_name(const std::string& name) {
   return name.size() <= kMost ? name : to_utf8(name.substr(0, kMost)) + "…";
 }
 
-// What an item stands for: "and 12 others" ends a list that was cut.
-uint64_t count_in(const CodeItem& item) {
-  constexpr std::string_view kBefore = "and ";
-  if (!item.runs.empty() || !item.what.starts_with(kBefore)) return 1;
-  const std::string_view number = std::string_view(item.what).substr(kBefore.size());
-  return parse_number<uint64_t>(number.substr(0, number.find(' '))).value_or(1);
-}
-
 }  // namespace
 
 std::string reasons_of(const std::vector<CodeItem>& items) {
@@ -151,7 +143,7 @@ std::string reasons_of(const std::vector<CodeItem>& items) {
     auto moment = std::ranges::find(moments, item.runs, [](const auto& each) { return each.first; });
     const bool is_new = moment == moments.end();
     if (item.runs.empty() || shown == kMostNames || (is_new && moments.size() == kMostMoments)) {
-      hidden += count_in(item);
+      hidden += item.runs.empty() ? std::max<uint64_t>(others_in(item), 1) : 1;
       continue;
     }
     if (is_new) moment = moments.insert(moments.end(), {item.runs, ""});

@@ -1,4 +1,4 @@
-// What may run code: in a sentence, and as the failures of `weightfs verify --safe`.
+// Reports what may run code: as one sentence, and as failures of `weightfs verify --safe`.
 #pragma once
 
 #include <functional>
