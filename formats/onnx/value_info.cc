@@ -1,5 +1,8 @@
 #include "formats/onnx/value_info.h"
 
+#include <fmt/core.h>
+
+#include "base/text.h"
 #include "formats/common/limits.h"
 #include "formats/model.h"
 #include "formats/onnx/fields.h"
@@ -76,7 +79,8 @@ Result<Map> describe_value(Scanner& scanner, const Message& value, Charges& char
     if (field->tag == value_info::kName) name = TRY(scanner.text(field->bytes, kMaxNameLength));
     if (field->tag != value_info::kType) continue;
     const Message type = TRY(scanner.child(value, *field));
-    TRY_VOID(describe_type(scanner, type, charges, out));
+    if (const auto described = describe_type(scanner, type, charges, out); !described)
+      return failure(described.error().code, fmt::format("value {}: {}", quoted(name), described.error().message));
   }
   out.set("name", std::move(name));
   return out;
