@@ -113,5 +113,9 @@ export function shorten(text, most = 48) {
   return `${characters.slice(0, head).join("")}…${tail > 0 ? characters.slice(-tail).join("") : ""}`;
 }
 
-// A cosine, of which all digits matter near 1.
-export const formatCosine = (cosine) => cosine.toFixed(6).replace("-", "−");
+// A cosine, of which all digits matter near 1: only that of equal directions is 1.
+export function formatCosine(cosine) {
+  const text = cosine.toFixed(6);
+  if (text === "1.000000" && cosine < 1) return "> 0.999999";
+  return text === "-0.000000" ? "0.000000" : text.replace("-", "−");
+}

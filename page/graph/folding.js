@@ -1,5 +1,6 @@
-// Which equal groups of an opened group are one element: all of a class, or where other elements lead from one to the next and back,
-// only those that follow each other. So no edge leads back that does not in the graph.
+// Which equal groups of an opened group are one element: all of a class, or where other elements lead from one to the next and
+// back, only those that follow each other. So in a group of at most kMostVisible elements (tree.js), no edge leads back that does
+// not in the graph.
 
 import { classesOf } from "./identical.js";
 import { neighbours } from "./order.js";

@@ -180,14 +180,15 @@ function Legend({ kinds, total }) {
   </ul>`;
 }
 
-function Table({ layers, kinds }) {
+// `of`: the word for what has a bar.
+function Table({ layers, kinds, of }) {
   return html`<details>
     <summary>As a table</summary>
-    <div class="scroll short" tabindex="0" role="region" aria-label="Bytes by layer and kind">
+    <div class="scroll short" tabindex="0" role="region" aria-label=${`Bytes by ${of}`}>
       <table>
         <thead>
           <tr>
-            <th scope="col">layer</th>
+            <th scope="col">${of}</th>
             ${kinds.map((kind) => html`<th key=${kind.place} scope="col" class="number">${clean(kind.name)}</th>`)}
             <th scope="col" class="number">total</th>
           </tr>
@@ -218,8 +219,9 @@ export function Bars({ bars }) {
   const total = sum(kinds.map((kind) => kind.bytes));
   const prefix = prefixOf(layers);
   const [area, width] = useWidth();
+  const of = bars.of === "modules" ? "module" : "layer";
   return html`<section class="panel bars">
-    <h2>Bytes by ${bars.of === "modules" ? "module" : "layer"}${kinds.length > 1 ? " and kind" : ""}</h2>
+    <h2>Bytes by ${of}${kinds.length > 1 ? " and kind" : ""}</h2>
     <${Legend} kinds=${kinds} total=${total} />
     <div class="bars-picture">
       <div class="bars-axis" aria-hidden="true">
@@ -236,6 +238,6 @@ export function Bars({ bars }) {
         )}
       </div>
     </div>
-    <${Table} layers=${layers} kinds=${kinds} />
+    <${Table} layers=${layers} kinds=${kinds} of=${of} />
   </section>`;
 }

@@ -158,7 +158,7 @@ export function Memory({ model }) {
   const steps = contextsUpTo(Math.min(value?.model_context ?? kMostContext, 2 ** 30));
   return html`<section class="panel memory">
     <h2>Memory</h2>
-    ${value && !value.reason && html`<${Controls} steps=${steps} choice=${choice} change=${change} />`}
+    ${value && (!value.reason || choice.type !== "f16") && html`<${Controls} steps=${steps} choice=${choice} change=${change} />`}
     ${error && html`<${Failure} error=${error} retry=${retry} />`}
     ${!value && !error && html`<${Loading} />`}
     ${value && html`<${Answer} answer=${value} />`}

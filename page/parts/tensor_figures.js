@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useReducer } from "../lib.js";
 import { clean, formatBytes, formatCount, formatNumber, formatPercent } from "../format.js";
 import { FigureQueue } from "./figure_queue.js";
-import { useLoad } from "./load.js";
+import { Failure, useLoad } from "./load.js";
 
 // A table of more tensors is not sorted by figures: all of them would have to be known.
 export const kMostSorted = 1000;
@@ -41,12 +41,12 @@ function stageOf({ known, count, samples }) {
 
 // The figures of a table while `isOn`. `loadAll(signal)` resolves to the response with all rows of the table, of which there are `total`;
 // of a larger table than kMostSorted those are computed that are passed to show(rows). Returns {queue, all, isWhole, total, prefix, state,
-// stage, version, show}.
+// stage, version, show, error, retry}.
 export function useFigures({ model, isOn, total, loadAll, listKey }) {
   const queue = queueOf(model);
   const [version, redraw] = useReducer((count) => count + 1, 0);
   const isWhole = total > 0 && total <= kMostSorted;
-  const { value } = useLoad(
+  const { value, error, retry } = useLoad(
     async (signal) => (isOn && isWhole ? { listKey, ...(await loadAll(signal)) } : null),
     [isOn, isWhole, listKey],
   );
@@ -61,7 +61,8 @@ export function useFigures({ model, isOn, total, loadAll, listKey }) {
     else if (all) queue.want([...rows, ...all], redraw);
   };
   const state = useMemo(() => (all ? queue.stateOf(all) : null), [all, version]);
-  return { queue, all, isWhole, total, prefix: value?.prefix, state, stage: state ? stageOf(state) : "pending", version, show };
+  const stage = state ? stageOf(state) : "pending";
+  return { queue, all, isWhole, total, prefix: value?.prefix, state, stage, version, show, error, retry };
 }
 
 function figureCell(column, queue) {
@@ -89,12 +90,13 @@ export function figureColumns(queue, isSortable) {
 
 // What is known, and buttons for what is read only when a person asks for it.
 export function FiguresStatus({ figures, isSorted }) {
-  const { queue, isWhole, total, state, stage } = figures;
-  if (isWhole && !state) return null;
+  const { queue, isWhole, total, state, stage, error, retry } = figures;
+  if (error) return html`<${Failure} error=${error} retry=${retry} />`;
+  if (total === 0 || (isWhole && !state)) return null;
   if (!state)
     return html`<p class="muted">
-      Statistics are computed for the rows that are shown. This table has ${formatCount(total)} tensors; one of at most
-      ${" "}${formatCount(kMostSorted)} can be sorted by them. A search or a filter makes it smaller.
+      Statistics are computed for the rows that are shown. Only a table of at most ${formatCount(kMostSorted)} tensors can be
+      sorted by them; this one has ${formatCount(total)}. A search or a filter makes it smaller.
     </p>`;
   const { count, known, samples, remoteBytes, unreadBytes } = state;
   return html`<div class="toolbar figures-status">

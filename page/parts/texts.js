@@ -62,7 +62,7 @@ function ModelText({ text }) {
   }
   const isNamed = text.kind === "template" && text.name !== "default";
   const label = isNamed ? `${title} ${clean(text.name)}` : title;
-  const about = [clean(text.stated_in), formatBytes(text.bytes), text.is_cut ? "the begin of it" : ""]
+  const about = [clean(text.stated_in), formatBytes(text.bytes), text.is_cut ? "the beginning" : ""]
     .filter(Boolean)
     .join(" · ");
   return html`<section class="panel">

@@ -66,11 +66,11 @@ function Path({ layout, title }) {
   </nav>`;
 }
 
-// The menu of the groups that are equal to this one, which was opened for all of them.
+// The menu of the groups that are equal to this one.
 function Siblings({ layout }) {
   if (layout.siblings.length < 2) return null;
   return html`<label>
-    One of ${formatCount(layout.siblings.length)}
+    One of ${formatCount(layout.siblings.length)} equal groups
     <select value=${String(layout.group)} onChange=${(event) => go({ group: event.target.value, node: null })}>
       ${layout.siblings.map(({ group, label }) => html`<option key=${group} value=${String(group)}>${shorten(label, 40)}</option>`)}
     </select>

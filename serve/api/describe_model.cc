@@ -68,7 +68,7 @@ bool has_file(const List& files, std::string_view path) {
 bool has_licence_text(const OpenModel& of) {
   const auto texts = of.texts(tokenizer::TextKind::licence);
   return texts && std::ranges::any_of(**texts, [](const tokenizer::ModelText& each) {
-           return each.text.find('\n') != std::string::npos;
+           return trimmed(each.text).find('\n') != std::string_view::npos;
          });
 }
 

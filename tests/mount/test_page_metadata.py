@@ -51,8 +51,8 @@ class Metadata(PageTestCase):
         head = "[...document.querySelectorAll('.grid-head [role=columnheader]')].map((each) => each.textContent)"
         self.assertEqual(self.page.evaluate(head), ["id", "token", "stands for", "type"])
         self.type_into_search("id 149999")
-        self.page.wait_for("document.querySelector('main').innerText.includes('1 token')")
-        self.assertIn("word149999", self.text())
+        self.page.wait_for("document.querySelector('main').innerText.includes('word149999')")
+        self.assertIn("1 token", self.text())
         self.show("metadata", part="tokens", type="control")
         self.assertIn("2 tokens", self.text())
         self.assertIn("<|im_end|>", self.text(".grid"))
