@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from running import HOME, Result, last_counts, run_googletest, run_to_end, run_unittests
-from tables import COMMANDS, FUZZING, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, SHARDS, TOO_LONG
+from tables import (COMMANDS, FUZZING, HALVED, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, PORTABLE_SAMPLES, SHARDS,
+                    TOO_LONG)
 
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
@@ -146,7 +147,10 @@ def mixed(waiting, busy):
 
 def among_mounts(build, others):
     """Jobs of all mount files, with others among those that wait for mounts and servers."""
-    mounts = [unittest_job(file, build, build.kind) for file in mount_files(build)]
+    def only(file):
+        return "half" if build.kind == "sanitized" and name_of(file).startswith(HALVED) else ""
+
+    mounts = [unittest_job(file, build, build.kind, only(file)) for file in mount_files(build)]
     waiting = [job for job in mounts if not job.name.startswith(COMMANDS)]
     return mixed(waiting, [job for job in mounts if job not in waiting] + others)
 
@@ -186,7 +190,8 @@ def portable_jobs(build):
     """Tests that need no build, the samples, and a root of busybox."""
     files = [unittest_job(file, build, PORTABLE) for file in files_in("mount", "test_*.py") + files_in("", "*_test.py")
              if name_of(file) in PORTABLE_FILES]
-    conform = [job._replace(title=f"{job.title}, {PORTABLE}") for job in conform_jobs(build)]
+    conform = [job._replace(title=f"{job.title}, {PORTABLE}") for job in conform_jobs(build)
+               if PORTABLE_SAMPLES is None or job.title.removeprefix("conform ") in PORTABLE_SAMPLES]
     busybox = Job("busybox, portable", lambda: run_with_archive(build, "portable", "--root", "busybox"), PORTABLE)
     return mixed(files, [busybox, *conform])
 

@@ -48,8 +48,21 @@ SANITIZED = {
     "test_tree": "requests of every system call that reads files and directories",
 }
 
+# Files of SANITIZED of which the third ring runs every second test, unless it is exhaustive.
+HALVED = ("test_cases_", "test_export", "test_one_model", "test_plot", "test_verdicts")
+
 # Tests that run with the portable program, too: what depends on the C library and on how the program is linked.
-PORTABLE_FILES = ("image_test", "test_cli", "test_confinement", "test_hub", "test_mounting", "test_sandbox")
+PORTABLE_FILES = ("test_cli", "test_confinement", "test_mounting", "test_sandbox")
+PORTABLE_SAMPLES = ("rten", "bintensors", "/gguf/", "safetensors")  # of conform.py
+# What the third ring runs with EXHAUSTIVE=1 only: before a release, or after a change of what they test.
+EXHAUSTIVE = "EXHAUSTIVE" in os.environ
+if EXHAUSTIVE:
+    HALVED, PORTABLE_SAMPLES = (), None
+    PORTABLE_FILES += ("image_test", "test_hub")
+LEFT_OUT = {} if EXHAUSTIVE else {
+    "test_page, test_page_access": "two thirds of the formats each; all views of a format in all looks",
+    "test_cases_*, test_export, test_one_model, test_plot, test_verdicts": "every second test with sanitizers",
+    "portable": "image_test, test_hub, and samples of other formats than RTen, BinTensors, GGUF and safetensors"}
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
 UNITS = "units and processes, not code that reads models"

@@ -8,6 +8,7 @@ CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fuzz", 
 NAMES = {"BintensorsLegacy": ".bt", "BintensorsRelease": ".bt", "RtenVersion1": ".rten", "Msgpack": ".msgpack",
          "Paddle": ".pdiparams", "Pdiparams": ".pdiparams", "Pickle": ".pkl", "Darknet": ".weights", "Ncnn": ".param",
          "TensorflowCheckpoint": ".index", "Ollama": ".json"}
+EXHAUSTIVE = "EXHAUSTIVE" in os.environ
 # Their other files have the same name but for the suffix.
 NAMED_BESIDE = {"Darknet", "Ncnn", "TensorflowCheckpoint"}
 # Not one file that is detected: a directory, a file that needs --format, and a carton with links to blobs.
@@ -36,3 +37,8 @@ def write_models(folder):
             is_named = title in NAMED_BESIDE
             write(os.path.join(folder, beside.replace("m.", f"{title}.", 1) if is_named else beside), its)
     return models
+
+
+def third(models, part):
+    """A third of a list of models, 0 to 2; all of them if the run is exhaustive."""
+    return models if EXHAUSTIVE else models[part::3]
