@@ -48,7 +48,7 @@ WAIST = {
     "formats/signature.h", "formats/numpy/npy_header.h",
     "formats/archive/symlink.h", "formats/ollama/name.h", "formats/common/warnings.h", "formats/completeness.h", "formats/output.h",
     "formats/code/code.h", "formats/other_files.h", "formats/summary/summary.h", "formats/summary/blocks.h",
-    "formats/summary/memory.h", "formats/one_model.h",
+    "formats/summary/memory.h", "formats/summary/adapter_name.h", "formats/one_model.h",
     "formats/directory/weight_files.h", "formats/gguf_keys.h", "formats/ollama/store.h", "formats/mapping/mapping.h",
     "formats/mapping/hub/hub_files.h",
     "formats/computed_weights.h", "formats/entries/entries.h", "formats/tokenizer/marked_tokens.h", "formats/tokenizer/texts.h",

@@ -8,7 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
-#include "formats/summary/facts/adapter.h"
+#include "formats/summary/adapter_name.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/map_of.h"
 
