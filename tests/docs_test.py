@@ -19,7 +19,8 @@ PAGE = ROOT / "docs" / "weightfs.1.md"
 
 # Options of other programs, by page.
 FOREIGN = {
-    "CHANGELOG.md": {"--arch", "--image", "--mount", "--portable", "--preset", "--release", "--user", "--wheel"},
+    "CHANGELOG.md": {"--arch", "--image", "--mount", "--portable", "--preset", "--recheck", "--release", "--stream",
+                     "--user", "--wheel"},
     "README.md": {"--arch", "--image", "--portable", "--wheel"},
     "docs/kubernetes.md": {"--arch", "--bind", "--cap-add", "--device", "--docker-password", "--docker-server", "--docker-username",
                            "--image", "--make-shared", "--rm", "--security-opt"},
