@@ -19,8 +19,7 @@ const kToastTime = 10_000; // milliseconds
 const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
 
 // Whether a model has others beside it: not one that was dropped alone.
-const isInDirectory = (path, source) =>
-  isDropped(path) ? path.split("/").length > kDroppedDepth : source?.single === false;
+const isInDirectory = (path, source) => (isDropped(path) ? path.split("/").length > kDroppedDepth : source?.single === false);
 
 // The models in the directory of the present one; nothing for a source that is one model.
 function ModelMenu({ location, source }) {

@@ -110,7 +110,6 @@ class BlockList {
   /// digest, or if the bytes exceed size(), and as reading the block list fails.
   Result<void> verify(uint64_t offset, std::span<const std::byte> bytes) const;
 
-
  private:
   BlockList(SourcePtr list, const BlockListLayout& layout, const Digest& root, const Digest& digest)
       : list_(std::move(list)), layout_(layout), root_(root), digest_(digest) {}

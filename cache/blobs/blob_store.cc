@@ -362,7 +362,8 @@ BlobStorePtr blob_store(StoreOptions options) {
   if (options.directory.empty())
     backend = std::make_shared<store::TempFileBackend>(options.quota);
   else
-    backend = std::make_shared<store::DiskBackend>(options.directory, options.quota, options.compares_digests, options.log);
+    backend =
+        std::make_shared<store::DiskBackend>(options.directory, options.quota, options.compares_digests, options.log);
   return std::make_shared<CachingBlobStore>(std::move(backend), std::move(options));
 }
 

@@ -149,12 +149,10 @@ GcResult sweep(const Folders& folders, time_t kept_since) {
   const int root = folders.root->number();
   for_each_in(*folders.root, kSumsFolder, [&](const std::string& name) {
     const auto digest = digest_of_name(name);
-    if (!digest || !has_blob(folders, *digest))
-      ::unlinkat(root, fmt::format("{}/{}", kSumsFolder, name).c_str(), 0);
+    if (!digest || !has_blob(folders, *digest)) ::unlinkat(root, fmt::format("{}/{}", kSumsFolder, name).c_str(), 0);
   });
-  for_each_in(*folders.root, kListsFolder, [&](const std::string& name) {
-    ::unlinkat(root, fmt::format("{}/{}", kListsFolder, name).c_str(), 0);
-  });
+  for_each_in(*folders.root, kListsFolder,
+              [&](const std::string& name) { ::unlinkat(root, fmt::format("{}/{}", kListsFolder, name).c_str(), 0); });
   ::unlinkat(root, kListsFolder, AT_REMOVEDIR);
   for_each_in(*folders.root, kNamesFolder, [&](const std::string& name) {
     const auto file = digest_of_name(name);

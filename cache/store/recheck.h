@@ -18,7 +18,7 @@ namespace weightfs::store {
 
 /// What the store of a blob does for its comparison. The functions may outlive the store, and do nothing then.
 struct BlobKeeper {
-  bool compares_digest = false;  ///< before the first read, whatever the map says
+  bool compares_digest = false;                                 ///< before the first read, whatever the map says
   std::stop_token stop = {};                                    ///< ends comparisons
   std::function<std::unique_ptr<MapWriter>()> start_map;        ///< for a blob that is hashed; null if it gets none
   std::function<void(MapWriter&)> publish_map;                  ///< saves the finished map

@@ -33,9 +33,7 @@ constexpr const char* kClosed = "the page that has this file was closed or loade
 }  // namespace
 
 PageConnection::PageConnection(Descriptor socket, std::string received)
-    : received_(std::move(received)),
-      socket_(std::move(socket)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : received_(std::move(received)), socket_(std::move(socket)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) throw std::system_error(errno, std::generic_category());
 }
 
@@ -106,8 +104,7 @@ PageConnection::Ending PageConnection::take(const httpd::WebSocketMessage& messa
     return Ending::none;
   }
   if (has_list_) {
-    const bool is_right =
-        message.opcode == Opcode::binary ? take_answer(message.bytes) : take_failure(message.bytes);
+    const bool is_right = message.opcode == Opcode::binary ? take_answer(message.bytes) : take_failure(message.bytes);
     return is_right ? Ending::none : Ending::wrong;
   }
   if (message.opcode != Opcode::text) return Ending::wrong;

@@ -42,7 +42,8 @@ bool is_inside(const Part& part, const Model& model) {
   return source && dynamic_cast<const Slice*>(source->get()) != nullptr;
 }
 
-// Whether the parts include the file of the model itself besides its members, such as a TFLite file with a zip behind it.
+// Whether the parts include the file of the model itself besides its members, such as a TFLite file with a zip behind
+// it.
 bool has_own_file(const Model& model) {
   return std::ranges::any_of(model.parts, [&](const Part& part) {
     const auto source = part.source.peek();

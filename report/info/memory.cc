@@ -23,9 +23,7 @@ Map part_map(const MemoryPart& part) {
 }
 
 // Whether the bytes of the weights are those of the whole model.
-bool has_weights(const Subject& subject) {
-  return subject.summary.weight_bytes > 0 && has_all_tensors(subject.model);
-}
+bool has_weights(const Subject& subject) { return subject.summary.weight_bytes > 0 && has_all_tensors(subject.model); }
 
 // Why nothing is known of the memory of a model that lacks tensors; empty if it lacks none.
 std::string what_is_missing(const Subject& subject) {

@@ -48,8 +48,8 @@ def axe():
 
 @needs_chromium
 class EveryFormat(PageTestCase):
-    """A directory with a small model of each format. One view of a third of the formats is checked in one of the six looks, in turn;
-    with EXHAUSTIVE=1 each view of each in all of them, which takes an hour. test_page opens each view of another third."""
+    """A directory with a small model of each format. A view of a third of the formats is checked in one of the six looks, in turn.
+    With EXHAUSTIVE=1 each view of each is, in all of them, which takes an hour. test_page opens each view of another third."""
 
     @classmethod
     def source_of(cls, owner):

@@ -28,8 +28,7 @@ class SharedJobTest : public testing::Test {
  protected:
   // A job whose thread calls `work` each time that it runs.
   SharedJob job(std::function<Result<store::BlobHandle>()> work, std::chrono::milliseconds unused_after = kNever) {
-    return {"m", unused_after,
-            [this, work = std::move(work)](const std::stop_token&) {
+    return {"m", unused_after, [this, work = std::move(work)](const std::stop_token&) {
               ++runs_;
               return work();
             }};

@@ -108,7 +108,8 @@ TEST(WebSocket, WhatTheSpecificationForbidsIsRefused) {
   EXPECT_EQ(last(masked(0xC1, "x")), "an unknown kind of frame");
   EXPECT_EQ(last(masked(0x83, "x")), "an unknown kind of frame");
   EXPECT_EQ(last(masked(0x80, "x")), "a new message inside an unfinished one, or a continuation without a beginning");
-  EXPECT_EQ(last(masked(0x01, "x") + masked(0x81, "y")), "a new message inside an unfinished one, or a continuation without a beginning");
+  EXPECT_EQ(last(masked(0x01, "x") + masked(0x81, "y")),
+            "a new message inside an unfinished one, or a continuation without a beginning");
   EXPECT_EQ(last(masked(0x09, "x")), "a control frame must be short, and not in parts");
   EXPECT_EQ(last(masked(0x89, std::string(126, 'x'))), "a control frame must be short, and not in parts");
 }
