@@ -31,7 +31,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sui
 import jobs  # noqa: E402
 from report import Report, judged, minutes  # noqa: E402
 from running import Result, end, reachable, run_here  # noqa: E402
-from tables import ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, TOO_LONG, WHOLE_TIME_LIMIT, WORKERS  # noqa: E402
+from tables import ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, REPEATS_UNTIL, TOO_LONG, WHOLE_TIME_LIMIT, WORKERS  # noqa: E402
+
+
+TOO_LATE = f"the run has taken {REPEATS_UNTIL // 60} minutes, and these tests passed with another build"
 
 
 class BackgroundBuilds:
@@ -78,6 +81,8 @@ class Run:
 
     def timed(self, job):
         begun = time.monotonic()
+        if job.repeats and self.report.is_late(REPEATS_UNTIL):
+            return Result(0, 0, 1, f"skipped: {TOO_LATE}\n"), 0
         if self.report.is_late():
             return Result(0, 1, 0, f"{job.title} was not run: the run has taken {minutes(WHOLE_TIME_LIMIT)} minutes\n"), 0
         return job.run(), time.monotonic() - begun
@@ -175,7 +180,7 @@ def packed_builds(args):
 
 
 def packed_jobs(background, kind, folder, plain):
-    reason = background.wait(folder)
+    reason = background.wait(folder) if folder in background.builds else TOO_LATE
     if reason:
         return [jobs.job_without_a_build(kind, reason)]
     return jobs.PACKED[kind](jobs.portable_build(folder, kind, plain))
@@ -201,8 +206,9 @@ def main():
         names = [name for name in args.names if name not in packed]
         if args.build and (names or not args.names):
             background.start(args.sanitized, ["cmake", "--build", args.sanitized, "-j", str(CORES)])
-        for argv in packed.values():
-            background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
+        if args.names:
+            for argv in packed.values():
+                background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
         plain = build_of(args.plain, "plain")
 
         def sanitized():
@@ -213,13 +219,17 @@ def main():
             found = named([plain, sanitized()] if names and args.ring == "all" else [plain], names)
         else:
             found = list({"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring](plain))
-        run = Run(Report(len(found)))
+        run, is_whole = Run(Report(len(found))), args.ring == "all" and not args.names
         alone = run.at_once(found) if args.ring == "quick" else run.by_kind(found)
-        if args.ring == "all" and not args.names:
+        if is_whole:
             run.further(jobs.sanitized_jobs(sanitized()))
+        run.groups((alone, CORES))
+        if is_whole:
+            for argv in packed.values() if not run.report.is_late(REPEATS_UNTIL) else ():
+                background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
+            run.further(jobs.sanitized_verbs(sanitized()))
         for kind, argv in packed.items():
             run.further(packed_jobs(background, kind, argv[0], plain))
-        run.groups((alone, CORES))
         run.repeat_failed()
         if not args.names:
             print_left_out(args)

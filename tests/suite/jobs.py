@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from running import HOME, Result, last_counts, run_googletest, run_to_end, run_unittests
-from tables import (COMMANDS, FUZZING, HALVED, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, PORTABLE_SAMPLES, SHARDS,
-                    TOO_LONG)
+from tables import (COMMANDS, EXHAUSTIVE, FUZZING, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, PORTABLE_SAMPLES, SHARDS, TOO_LONG,
+                    VERB_FILES)
 
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
@@ -27,7 +27,8 @@ ARM64 = "arm64"  # the portable program for aarch64
 BUILD_PORTABLE = os.path.join(HOME, "tests", "suite", "build_portable")
 
 # `name`: the file or binary, as on the command line. `mounts`: whether it may mount, or needs what mounts take: inotify instances.
-Job = collections.namedtuple("Job", "title run name mounts", defaults=(True,))
+# `repeats`: whether it is of tests that passed with another build, and of code that runs sanitized elsewhere.
+Job = collections.namedtuple("Job", "title run name mounts repeats", defaults=(True, False))
 # A build: `kind` is plain, sanitized, PORTABLE or ARM64; `compared`: the program whose output is right.
 Build = collections.namedtuple("Build", "kind folder weightfs compared", defaults=("",))
 
@@ -147,12 +148,14 @@ def mixed(waiting, busy):
 
 def among_mounts(build, others):
     """Jobs of all mount files, with others among those that wait for mounts and servers."""
-    def only(file):
-        return "half" if build.kind == "sanitized" and name_of(file).startswith(HALVED) else ""
-
-    mounts = [unittest_job(file, build, build.kind, only(file)) for file in mount_files(build)]
+    mounts = [unittest_job(file, build, build.kind) for file in mount_files(build) if not is_verb(file, build)]
     waiting = [job for job in mounts if not job.name.startswith(COMMANDS)]
     return mixed(waiting, [job for job in mounts if job not in waiting] + others)
+
+
+def is_verb(file, build):
+    """Whether its sanitized runs are of commands, which unit tests also run."""
+    return build.kind == "sanitized" and name_of(file).startswith(VERB_FILES)
 
 
 def plain_jobs(build):
@@ -163,6 +166,13 @@ def plain_jobs(build):
 
 def sanitized_jobs(build):
     return [fuzzing_job(build), *among_mounts(build, list(googletest_jobs(build)))]
+
+
+def sanitized_verbs(build):
+    """Every second test of each file of commands, or all."""
+    only = "" if EXHAUSTIVE else "half"
+    return [unittest_job(file, build, build.kind, only)._replace(repeats=not EXHAUSTIVE)
+            for file in mount_files(build) if is_verb(file, build)]
 
 
 def portable_build(folder, kind, plain):

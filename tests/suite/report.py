@@ -36,8 +36,8 @@ class Report:
         self.repeated = []  # lines on jobs that passed when they were run once more
         self.reasons = collections.Counter()  # of skipped tests
 
-    def is_late(self):
-        return time.monotonic() - self.begun > WHOLE_TIME_LIMIT
+    def is_late(self, limit=WHOLE_TIME_LIMIT):
+        return time.monotonic() - self.begun > limit
 
     def say(self, text):
         """Prints lines above the progress."""

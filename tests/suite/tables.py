@@ -5,6 +5,7 @@ CORES = os.cpu_count() or 1
 WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 6, "formats_test": 3, "cache_test": 3, "base_test": 2}
 WHOLE_TIME_LIMIT = 70 * 60  # jobs that would begin later fail
+REPEATS_UNTIL = 50 * 60  # repeats of tests with another build that would begin later are skipped, with that reason
 FUZZING = 4  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
@@ -48,8 +49,8 @@ SANITIZED = {
     "test_tree": "requests of every system call that reads files and directories",
 }
 
-# Files of SANITIZED of which the third ring runs every second test, unless it is exhaustive.
-HALVED = ("test_cases_", "test_export", "test_one_model", "test_plot", "test_verdicts")
+# Files of SANITIZED that run commands and mount nothing.
+VERB_FILES = tuple(name for name, why in SANITIZED.items() if why == VERBS)
 
 # Tests that run with the portable program, too: what depends on the C library and on how the program is linked.
 PORTABLE_FILES = ("test_cli", "test_confinement", "test_mounting", "test_sandbox")
@@ -57,11 +58,11 @@ PORTABLE_SAMPLES = ("rten", "bintensors", "/gguf/", "safetensors")  # of conform
 # What the third ring runs with EXHAUSTIVE=1 only: before a release, or after a change of what they test.
 EXHAUSTIVE = "EXHAUSTIVE" in os.environ
 if EXHAUSTIVE:
-    HALVED, PORTABLE_SAMPLES = (), None
+    PORTABLE_SAMPLES = None
     PORTABLE_FILES += ("image_test", "test_hub")
 LEFT_OUT = {} if EXHAUSTIVE else {
     "test_page, test_page_access": "two thirds of the formats each; all views of a format in all looks",
-    "test_cases_*, test_export, test_one_model, test_plot, test_verdicts": "every second test with sanitizers",
+    ", ".join(VERB_FILES): "every second test with sanitizers",
     "portable": "image_test, test_hub, and samples of other formats than RTen, BinTensors, GGUF and safetensors"}
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
