@@ -20,6 +20,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import difflib
+import functools
 import os
 import signal
 import subprocess
@@ -211,6 +212,7 @@ def main():
                 background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
         plain = build_of(args.plain, "plain")
 
+        @functools.cache
         def sanitized():
             background.wait(args.sanitized)
             return build_of(args.sanitized, "sanitized")
