@@ -32,7 +32,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sui
 import jobs  # noqa: E402
 from report import Report, judged, minutes  # noqa: E402
 from running import Result, end, reachable, run_here  # noqa: E402
-from tables import ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, REPEATS_UNTIL, TOO_LONG, WHOLE_TIME_LIMIT, WORKERS  # noqa: E402
+from tables import (ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, REPEATS_UNTIL, TOO_LONG,  # noqa: E402
+                    WHOLE_TIME_LIMIT, WORKERS)
 
 
 TOO_LATE = f"the run has taken {REPEATS_UNTIL // 60} minutes, and these tests passed with another build"
@@ -229,7 +230,7 @@ def main():
         if is_whole:
             for argv in packed.values() if not run.report.is_late(REPEATS_UNTIL) else ():
                 background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
-            run.further(jobs.sanitized_verbs(sanitized()))
+            run.further(jobs.sanitized_mounts(sanitized()))
         for kind, argv in packed.items():
             run.further(packed_jobs(background, kind, argv[0], plain))
         run.repeat_failed()

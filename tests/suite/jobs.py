@@ -27,7 +27,7 @@ ARM64 = "arm64"  # the portable program for aarch64
 BUILD_PORTABLE = os.path.join(HOME, "tests", "suite", "build_portable")
 
 # `name`: the file or binary, as on the command line. `mounts`: whether it may mount, or needs what mounts take: inotify instances.
-# `repeats`: whether it is of tests that passed with another build, and of code that runs sanitized elsewhere.
+# `repeats`: whether it is of tests that passed with another build.
 Job = collections.namedtuple("Job", "title run name mounts repeats", defaults=(True, False))
 # A build: `kind` is plain, sanitized, PORTABLE or ARM64; `compared`: the program whose output is right.
 Build = collections.namedtuple("Build", "kind folder weightfs compared", defaults=("",))
@@ -146,33 +146,25 @@ def mixed(waiting, busy):
     return [job for _, job in sorted(placed, key=lambda entry: entry[0])]
 
 
-def among_mounts(build, others):
-    """Jobs of all mount files, with others among those that wait for mounts and servers."""
-    mounts = [unittest_job(file, build, build.kind) for file in mount_files(build) if not is_verb(file, build)]
-    waiting = [job for job in mounts if not job.name.startswith(COMMANDS)]
-    return mixed(waiting, [job for job in mounts if job not in waiting] + others)
-
-
-def is_verb(file, build):
-    """Whether its sanitized runs are of commands, which unit tests also run."""
-    return build.kind == "sanitized" and name_of(file).startswith(VERB_FILES)
-
-
 def plain_jobs(build):
     """The third ring, without sanitizers: under them, limits of memory and CPU time mean nothing."""
+    mounts = [unittest_job(file, build, build.kind) for file in mount_files(build)]
     others = [unittest_job(file, build) for file in python_files()]
-    return among_mounts(build, [*googletest_jobs(build), *others, *conform_jobs(build), *truth_jobs(build)])
+    waiting = [job for job in mounts if not job.name.startswith(COMMANDS)]
+    busy = [job for job in mounts if job not in waiting]
+    return mixed(waiting, [*busy, *googletest_jobs(build), *others, *conform_jobs(build), *truth_jobs(build)])
 
 
 def sanitized_jobs(build):
-    return [fuzzing_job(build), *among_mounts(build, list(googletest_jobs(build)))]
+    return [fuzzing_job(build), *googletest_jobs(build)]
 
 
-def sanitized_verbs(build):
-    """Every second test of each file of commands, or all."""
-    only = "" if EXHAUSTIVE else "half"
-    return [unittest_job(file, build, build.kind, only)._replace(repeats=not EXHAUSTIVE)
-            for file in mount_files(build) if is_verb(file, build)]
+def sanitized_mounts(build):
+    """Tests of files that mount, then every second test of those that run commands, or all."""
+    half = "" if EXHAUSTIVE else "half"
+    files = sorted(mount_files(build), key=lambda file: name_of(file).startswith(VERB_FILES))
+    return [unittest_job(file, build, build.kind, half if name_of(file).startswith(VERB_FILES) else "")._replace(
+        repeats=not EXHAUSTIVE) for file in files]
 
 
 def portable_build(folder, kind, plain):

@@ -5,7 +5,7 @@ CORES = os.cpu_count() or 1
 WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 6, "formats_test": 3, "cache_test": 3, "base_test": 2}
 WHOLE_TIME_LIMIT = 70 * 60  # jobs that would begin later fail
-REPEATS_UNTIL = 50 * 60  # repeats of tests with another build that would begin later are skipped, with that reason
+REPEATS_UNTIL = 50 * 60  # tests that passed with another build and would begin later are skipped, with that reason
 FUZZING = 4  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
