@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/os/mounts.h"
@@ -181,6 +182,9 @@ uint64_t available_memory() {
 }
 
 uint64_t process_memory_used() {
+  // With sanitizers, which have an allocator of their own, the first call initialises that of the C library: alone.
+  static const struct mallinfo2 first = ::mallinfo2();
+  std::ignore = first;
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
 }

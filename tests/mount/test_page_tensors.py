@@ -318,7 +318,7 @@ class LargeTable(PageTestCase):
 
     def test_statistics_of_more_tensors_than_are_sorted_have_a_sentence(self):
         self.show("tensors", figures=1)
-        self.page.wait_for_text("This table has 1,001 tensors; one of at most 1,000 can be sorted by them.")
+        self.page.wait_for_text("Only a table of at most 1,000 tensors can be sorted by them; this one has 1,001.")
         self.show("tensors", figures=1, q="w.1")
         self.page.wait_for_text("Statistics of ")
         self.assertNotIn("can be sorted", self.text())
