@@ -53,8 +53,8 @@ struct StoreOptions {
   std::function<void(const std::string&)> log = {};  ///< gets one line for each problem that was worked around
   FetchSettings fetching = {};
   std::vector<std::string> blob_directories = {};  ///< directories of external stores, see cache/external_stores.h
-  /// Compare the digest of a cached blob before its first read in this process, not the checksum of each block at its
-  /// first read: a disk may return other bytes, and so may somebody who writes to the cache.
+  /// Compares the digest of each cached blob before its first read in this process. Otherwise the checksum of each
+  /// block is compared at its first read.
   bool compares_digests = false;
   /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
   /// two threads, 2 MiB and its decoder.

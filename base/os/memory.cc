@@ -182,7 +182,7 @@ uint64_t available_memory() {
 }
 
 uint64_t process_memory_used() {
-  // With sanitizers, which have an allocator of their own, the first call initialises that of the C library: alone.
+  // Sanitizers replace malloc. The first call initialises that of the C library, and must not run in two threads.
   static const struct mallinfo2 first = ::mallinfo2();
   std::ignore = first;
   const struct mallinfo2 info = ::mallinfo2();

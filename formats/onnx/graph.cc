@@ -43,7 +43,7 @@ Result<void> GraphReader::nodes_and_tensors(const Message& graph, const std::str
   return {};
 }
 
-// A value between nodes is shown in graph.json only, but what is wrong with it is an error of the file.
+// Only graph.json shows the values between nodes, but one that cannot be described refuses the whole file.
 Result<void> GraphReader::check_value(const Message& graph, const Field& field) {
   Charges charges(*container_.budget);  // released at the end
   const Message child = TRY(scanner_.child(graph, field));
