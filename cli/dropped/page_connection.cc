@@ -167,11 +167,14 @@ void PageConnection::stop() {
 
 // Files of the page outlive the connection: it keeps no descriptor and no bytes.
 void PageConnection::end(Ending ending) {
-  const auto code = static_cast<uint16_t>(ending);
-  const std::string reason = {static_cast<char>(code >> 8), static_cast<char>(code & 0xFF)};
   const std::scoped_lock lock(mutex_);
-  outgoing_ += httpd::websocket_frame(Opcode::close, reason);
-  ::send(socket_.number(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  std::ignore = exceptions_to_errors([&]() -> Result<void> {
+    const auto code = static_cast<uint16_t>(ending);
+    const std::string reason = {static_cast<char>(code >> 8), static_cast<char>(code & 0xFF)};
+    outgoing_ += httpd::websocket_frame(Opcode::close, reason);
+    ::send(socket_.number(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return {};
+  });
   ::shutdown(socket_.number(), SHUT_RDWR);
   std::string().swap(outgoing_);
   socket_ = Descriptor();
