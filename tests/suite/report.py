@@ -1,4 +1,4 @@
-"""Counts what jobs have found, shows how far they are, and lists the slowest and the skipped tests at the end."""
+"""Counts what jobs have found, shows how far they are, and lists the slowest, the skipped and the failed tests at the end."""
 import collections
 import re
 import sys
@@ -7,6 +7,7 @@ import time
 from tables import UNSTEADY, WHOLE_TIME_LIMIT
 
 SLOWEST = 20  # tests that are listed at the end
+LINES_OF_FAILURE = 30  # of the output of each job that failed, which are repeated at the end
 
 
 def minutes(seconds):
@@ -35,6 +36,7 @@ class Report:
         self.spent = collections.Counter()  # processor time by the name of a file or binary
         self.repeated = []  # lines on jobs that passed when they were run once more
         self.reasons = collections.Counter()  # of skipped tests
+        self.failures = []  # lines on jobs that failed
 
     def is_late(self, limit=WHOLE_TIME_LIMIT):
         return time.monotonic() - self.begun > limit
@@ -56,6 +58,9 @@ class Report:
         self.failed += result.failed
         self.skipped += result.skipped
         self.spent[job.name] += result.spent
+        if result.failed:
+            self.failures.append(f"== failed: {' '.join([job.title, *sorted(result.failures)])}")
+            self.failures += result.output.splitlines()[-LINES_OF_FAILURE:]
         self.reasons.update(re.findall(r"^skipped: (.*)$|: Skipped\n(.+)$", result.output, re.M))
         kind = job.title.rpartition(", ")[2]
         self.times.update({f"{name} ({kind})": taken for name, taken in result.times.items()})
@@ -75,6 +80,6 @@ class Report:
         self.out.write("== skipped\n")
         for (of_python, of_googletest), count in sorted(self.reasons.items()):
             self.out.write(f"{count:4} × {of_python or of_googletest}\n")
-        self.out.write("".join(f"{line}\n" for line in self.repeated))
+        self.out.write("".join(f"{line}\n" for line in self.failures + self.repeated))
         self.out.write(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped\n")
         return 1 if self.failed or not self.passed else 0
