@@ -40,6 +40,12 @@ size_t utf8_sequence(std::string_view text) {
   return row->length;
 }
 
+std::string_view begin_of_text(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<uint8_t>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 void append_utf8(std::string& out, uint32_t point) {
   const auto add = [&](uint32_t byte) { out += static_cast<char>(byte); };
   const auto add_rest = [&](int shift) { add(0x80 | (point >> shift & 0x3F)); };

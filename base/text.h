@@ -33,6 +33,9 @@ bool is_utf8(std::string_view text);
 /// The length (1 to 4) of the well-formed UTF-8 sequence at the beginning of `text`; 0 if there is none.
 size_t utf8_sequence(std::string_view text);
 
+/// The longest beginning of `text` of at most `most` bytes that does not end within a character of UTF-8.
+std::string_view begin_of_text(std::string_view text, size_t most);
+
 /// Appends the character with this number, which is at most U+10FFFF; that of a surrogate is not valid UTF-8.
 void append_utf8(std::string& out, uint32_t point);
 

@@ -92,9 +92,7 @@ std::string settings_needing_restart(const service::Config& before, const servic
 std::string shortened(std::string text) {
   constexpr size_t kMaxBytes = 2000;
   if (text.size() <= kMaxBytes) return text;
-  size_t end = kMaxBytes;
-  while ((text[end] & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  return std::string(begin_of_text(text, kMaxBytes)) + "...";
 }
 
 // Reports the state of a mount to the service manager, and reloads its config.

@@ -43,8 +43,7 @@ std::string escaped(std::string_view raw, Percent percent) {
 
 // The first bytes of `text`, at most `size`, without an incomplete character or escape at the end.
 std::string_view cut(std::string_view text, size_t size) {
-  std::string_view out = text.substr(0, size);
-  while (!out.empty() && (static_cast<uint8_t>(text[out.size()]) & 0xC0) == 0x80) out.remove_suffix(1);
+  std::string_view out = begin_of_text(text, size);
   const size_t percent = out.rfind('%');
   if (percent != out.npos && out.size() - percent < 3) out = out.substr(0, percent);
   return out;

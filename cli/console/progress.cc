@@ -81,11 +81,9 @@ bool ProgressLine::is_due(Clock::time_point now) const { return now - last_ >= k
 // Cuts at a character boundary.
 void ProgressLine::draw(const std::string& line, Clock::time_point now) {
   const size_t columns = columns_of(STDERR_FILENO).value_or(80);
-  size_t end = std::min(line.size(), columns - std::min(columns, kRightMargin));
-  while (end > 0 && end < line.size() && (line[end] & 0xC0) == 0x80) --end;
   if (!drawn_) erase_at_signals();
   is_on_terminal = true;
-  fmt::print(stderr, "{}{}", kErase, line.substr(0, end));
+  fmt::print(stderr, "{}{}", kErase, begin_of_text(line, columns - std::min(columns, kRightMargin)));
   last_ = now;
   drawn_ = true;
 }

@@ -15,9 +15,9 @@ constexpr uint64_t kMaxValues = 100'000;  // of an item of a document
 
 // What is nested becomes a text of JSON.
 Value item_of(Value value) {
-  if (const auto* const text = std::get_if<std::string>(&value)) return begin_of_text(*text, kMaxItem);
+  if (const auto* const text = std::get_if<std::string>(&value)) return std::string(begin_of_text(*text, kMaxItem));
   const bool is_nested = std::holds_alternative<List>(value) || std::holds_alternative<Map>(value);
-  return is_nested ? Value(begin_of_text(to_json_line(value), kMaxItem)) : value;
+  return is_nested ? Value(std::string(begin_of_text(to_json_line(value), kMaxItem))) : value;
 }
 
 // Takes the items of the outermost list or object that a page has.
@@ -107,13 +107,6 @@ void use_items(const Container& items, uint64_t offset, uint64_t limit, Page& pa
 }
 
 }  // namespace
-
-std::string begin_of_text(std::string_view text, uint64_t most) {
-  if (text.size() <= most) return std::string(text);
-  auto end = static_cast<size_t>(most);
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end));
-}
 
 Page page_of_value(const Value& value, uint64_t offset, uint64_t limit) {
   Page page;

@@ -21,9 +21,6 @@ struct Page {
   std::string text;               ///< of a text, at most kMaxPageText bytes
 };
 
-/// At most `most` bytes of a text, which do not end inside a character.
-std::string begin_of_text(std::string_view text, uint64_t most);
-
 /// The items [offset, offset + limit). Anything but a list, an object and a text has one item.
 Page page_of_value(const Value& value, uint64_t offset, uint64_t limit);
 

@@ -23,9 +23,7 @@ std::string first_line(std::string_view text) {
   text = without_blanks(text);
   text = text.substr(0, text.find_first_of("\r\n"));
   if (text.size() <= kMaxShown) return quoted(text);
-  size_t end = kMaxShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // between two characters
-  return quoted(text.substr(0, end)) + "…";
+  return quoted(begin_of_text(text, kMaxShown)) + "…";
 }
 
 bool begins_ignoring_case(std::string_view text, std::string_view with) {

@@ -130,7 +130,7 @@ void check_safety(const ModelPtr& model, const std::string& name, int depth, con
 // A name, cut if it is long.
 std::string short_name(const std::string& name) {
   constexpr size_t kMost = 60;
-  return name.size() <= kMost ? name : to_utf8(name.substr(0, kMost)) + "…";
+  return name.size() <= kMost ? name : to_utf8(begin_of_text(name, kMost)) + "…";
 }
 
 }  // namespace

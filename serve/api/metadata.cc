@@ -1,6 +1,7 @@
 // The metadata, the tokens and the texts of a model, page by page.
 #include <algorithm>
 
+#include "base/text.h"
 #include "formats/entries/entries.h"
 #include "formats/tokenizer/marked_tokens.h"
 #include "report/text/map_of.h"
@@ -122,7 +123,7 @@ void add_texts(const OpenModel& of, tokenizer::TextKind kind, std::string_view n
   const bool is_template = kind == tokenizer::TextKind::chat_template;
   const auto vocabulary = is_template ? of.vocabulary() : tokenizer::VocabularyPtr();
   for (const tokenizer::ModelText& each : **texts) {
-    const std::string text = metadata::begin_of_text(each.text, kMostShownText);
+    const std::string text(begin_of_text(each.text, kMostShownText));
     Map row = map_of({{"kind", name}, {"name", each.name}, {"stated_in", each.stated_in}, {"bytes", each.text.size()}});
     row.append("is_cut", text.size() < each.text.size());
     if (is_template) row.append("language", each.is_go ? "go" : "jinja");
