@@ -28,7 +28,7 @@ class RecentBlocks {
 
   /// Copies bytes of the block at `index` to `out`: those from `offset` on. `fill` computes the whole block, of `size`
   /// bytes, unless it is kept; what is in its memory before is undefined. Other threads that need the block wait
-  /// meanwhile. An error is returned to each of them, and not kept.
+  /// meanwhile. An error is not kept: each of them then computes the block.
   Result<void> read(uint64_t index, uint64_t size, const Fill& fill, uint64_t offset, std::span<std::byte> out) const;
 
   /// Returns an object that keeps the blocks; see above. The source of `this` must outlive it.

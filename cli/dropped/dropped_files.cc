@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 
 #include "base/text.h"
 #include "base/values/json.h"
@@ -119,8 +119,8 @@ void DroppedFiles::take_over(Descriptor socket, std::string received, std::share
     pages_.back().thread = std::thread([this, connection, seat = std::move(seat)] {
       connection->run([&](std::string_view list) { return open(connection, list); });
     });
-  } catch (const std::system_error&) {
-    pages_.pop_back();  // the socket is closed
+  } catch (const std::exception&) {  // no thread, or no memory for one
+    pages_.pop_back();               // the socket is closed
   }
 }
 
