@@ -18,6 +18,26 @@ from processes import peak_mb_of
 import tiny_llamas
 import tiny_repository
 
+# Directories that are dropped are listed when a test calls release().
+LISTS_WHEN_RELEASED = """{
+  const released = new Promise((resolve) => (window.release = resolve));
+  const entryOf = DataTransferItem.prototype.webkitGetAsEntry;
+  DataTransferItem.prototype.webkitGetAsEntry = function () {
+    const entry = entryOf.call(this);
+    if (!entry.isDirectory) return entry;
+    const reader = entry.createReader();
+    const readEntries = async (take, fail) => {
+      window.isListing = true;
+      await released;
+      reader.readEntries((found) => {
+        take(found);
+        window.isListed = found.length === 0;
+      }, fail);
+    };
+    return { name: entry.name, isDirectory: true, createReader: () => ({ readEntries }) };
+  };
+}"""
+
 KEY = base64.b64encode(b"0123456789abcdef").decode()
 
 
@@ -131,14 +151,20 @@ class InTheBrowser(Opened):
         self.no_problems()
 
     def test_later_drop_is_the_one_that_is_shown(self):
-        paths = [self.sample(f"elsewhere/{name}.safetensors", [Tensor(name, "float32", (2,), numbers("f", 2))])
-                 for name in ("one", "two")]
-        for path in paths:
-            self.drop(path)
+        os.mkdir(self.path("elsewhere/slow"))
+        paths = [self.sample(f"elsewhere/{name}.safetensors", [Tensor(name[-3:], "float32", (2,), numbers("f", 2))])
+                 for name in ("slow/one", "two")]
+        self.shown.evaluate(LISTS_WHEN_RELEASED)
+        self.drop(self.path("elsewhere/slow"))
+        self.shown.wait_for("window.isListing")
+        self.drop(paths[1])
         self.shown.wait_for("document.querySelector('.head .title').innerText.includes('two')")
-        self.assertIn(".weightfs/dropped/", self.shown.evaluate("decodeURIComponent(location.search)"))
+        shown = self.shown.evaluate("location.search")
+        self.shown.evaluate("window.release()")
+        self.shown.wait_for("window.isListed")
         self.no_problems()
-        self.assertIn("two", self.shown.evaluate("document.querySelector('.head .title').innerText"))
+        self.assertEqual(self.shown.evaluate("location.search"), shown)
+        self.assertIn("nothing was dropped", json.dumps(self.model(".weightfs/dropped/2/slow")), "the first drop is not offered")
 
     def test_file_of_many_gigabytes_takes_little_memory(self):
         size = 6 << 30
