@@ -97,8 +97,7 @@ bool has_blob(const Folders& folders, const Digest& digest);
 /// Opens the blob's file for reading; false with errno set on failure. What is no regular file opens without waiting.
 Descriptor open_blob(const Folders& folders, const Digest& digest);
 
-/// Removes a blob, its checksums and its names; false with errno set on failure, ENOENT when there is
-/// no such blob.
+/// Removes a blob, its checksums and its names; false with errno set on failure, ENOENT when there is no such blob.
 bool unlink_blob(const Folders& folders, const Digest& digest);
 
 /// The path below v1 of the map of a blob (cache/store/side_files.h). The directory is created with the first of them.
