@@ -11,6 +11,7 @@ import threading
 import unittest
 
 from mounting import WEIGHTFS, MountTestCase, run
+from hub_server import Sparse
 from test_hub import HubTestCase, KIB, MIB
 import containers
 import tiny_repository
@@ -20,6 +21,25 @@ from tiny_llamas import llama3_tokenizer
 SHARDS = 6
 BLOCK = 16 * KIB  # of the cache, and the first bytes of a file that are requested
 SOURCE = "hf://org/Llama"
+
+
+def sparse_shards(shapes, number):
+    """The files of a large repository, whose tensors of bfloat16 are zeros, with their index."""
+    total, end, shards = 2 * sum(map(math.prod, shapes.values())), 0, [{} for _ in range(number)]
+    for name, shape in shapes.items():
+        shards[number * end // total][name] = shape
+        end += 2 * math.prod(shape)
+    files, weight_map = {}, {}
+    for i, tensors in enumerate(shards, 1):
+        file, header, end = f"model-{i:05d}-of-{number:05d}.safetensors", {}, 0
+        for name, shape in tensors.items():
+            begin, end = end, end + 2 * math.prod(shape)
+            header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [begin, end]}
+            weight_map[name] = file
+        encoded = json.dumps(header).encode()
+        files[file] = Sparse(struct.pack("<Q", len(encoded)) + encoded, 8 + len(encoded) + end)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    return {**files, "model.safetensors.index.json": json.dumps(index).encode()}
 
 
 def repository(hidden, heads, feed_forward, layers):
@@ -117,6 +137,28 @@ class Header(GgufOfHub):
         size = os.stat(os.path.join(self.mount(SOURCE), "views", "model.gguf")).st_size
         self.assertLessEqual(self.hub.bytes("cdn"), SHARDS * BLOCK)
         self.assertEqual(size, len(self.expected()))
+
+
+class LargeHeader(HubTestCase):
+    """A repository of 414 GB in 90 files."""
+
+    def test_header_costs_headers_and_small_files(self):
+        small, shapes = repository(hidden=16384, heads=128, feed_forward=53248, layers=63)
+        files = {**small, **sparse_shards(shapes, 90)}
+        self.hub.add("org/Llama", files)
+        view = os.path.join(self.mount(SOURCE), "views", "model.gguf")
+        data = sum((4 if len(shape) == 1 else 2) * math.prod(shape) for shape in shapes.values())
+        self.assertGreater(data, 400 * 10**9)
+        header_size = os.stat(view).st_size - data
+        with open(view, "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            header = os.pread(file.fileno(), header_size, 0)
+        self.assertEqual(struct.unpack("<4sIQ", header[:16]), (b"GGUF", 3, len(shapes)))
+        for name in ("token_embd.weight", "blk.0.attn_q.weight", "blk.62.ffn_down.weight", "output.weight"):
+            self.assertIn(struct.pack("<Q", len(name)) + name.encode(), header)
+        self.assertLessEqual(self.hub.bytes("cdn"), (90 + 1) * BLOCK)  # with the page in which the header ends
+        self.assertLessEqual(self.hub.bytes("hub"), 2 * sum(len(content) for content in files.values()
+                                                            if isinstance(content, bytes)) + 128 * KIB)
 
 
 class Parts(GgufOfHub):
