@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -82,9 +83,27 @@ Map result_of(const Verdict& verdict, const Problem& problem) {
   return result_at(std::move(location), problem, fmt::format("{}: {}", verdict.name, problem.message));
 }
 
+using Names = std::set<std::string_view>;
+
+// Models in which --safe found what may run code, also in models inside them.
+Names unsafe_names(const std::vector<Verdict>& verdicts) {
+  Names names;
+  for (const Verdict& verdict : verdicts)
+    if (std::ranges::count(verdict.problems, kRunsCode, &Problem::code) > 0) names.insert(verdict.name);
+  return names;
+}
+
+// Whether a model, or one that it is in, is among them.
+bool is_in(std::string_view name, const Names& names) {
+  constexpr std::string_view kInside = "/nested/";
+  for (size_t end = name.size(); end != name.npos; end = end == 0 ? name.npos : name.rfind(kInside, end - 1))
+    if (names.contains(name.substr(0, end))) return true;
+  return false;
+}
+
 // What --safe would make a failure, and so an error.
-std::optional<Map> warning_about_code(const Verdict& verdict) {
-  if (verdict.code.empty() || std::ranges::count(verdict.problems, kRunsCode, &Problem::code) > 0) return std::nullopt;
+std::optional<Map> warning_about_code(const Verdict& verdict, const Names& unsafe) {
+  if (verdict.code.empty() || is_in(verdict.name, unsafe)) return std::nullopt;
   const Problem problem{kRunsCode, fmt::format("runs code: {}", reasons_of(verdict.code))};
   return result_at(location_of(verdict.name), problem, fmt::format("{}: {}", verdict.name, problem.message),
                    Level::warning);
@@ -112,9 +131,10 @@ Map driver(std::string_view version) {
 
 std::string to_sarif(const Report& report, std::string_view version) {
   List results;
+  const Names unsafe = unsafe_names(report.verdicts);
   for (const Verdict& verdict : report.verdicts) {
     for (const Problem& problem : verdict.problems) results.emplace_back(result_of(verdict, problem));
-    if (auto warning = warning_about_code(verdict)) results.emplace_back(std::move(*warning));
+    if (auto warning = warning_about_code(verdict, unsafe)) results.emplace_back(std::move(*warning));
   }
   for (const Problem& problem : report.beside) results.emplace_back(result_beside(problem));
   Map tool;

@@ -119,6 +119,9 @@ Problem problem_of_code(const Error& error) {
 void add_code(Verdict& verdict, const Error& error) {
   Problem problem = problem_of_code(error);
   problem.message = without_name(verdict.name, problem.message);
+  // The path in the model of a file in it.
+  if (const std::string above = printable(verdict.name) + "/"; problem.message.starts_with(above))
+    problem.message.erase(0, above.size());
   add(verdict, std::move(problem));
 }
 

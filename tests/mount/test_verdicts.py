@@ -3,6 +3,7 @@ import json
 import os
 import re
 import unittest
+import zipfile
 from urllib.parse import unquote, urlsplit
 
 from mounting import TestCase, run
@@ -140,6 +141,16 @@ class Documents(Verdicts):
         self.assertEqual((document["models"][0]["state"], document["run_code"]), ("whole", 1))
         result, = self.sarif(dangerous, self.whole, status=0)
         self.assertEqual((result["ruleId"], result["level"], self.place(result)), ("runs-code", "warning", dangerous))
+
+    def test_code_in_an_archive_is_one_result(self):
+        path = self.path("outer.zip")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("inner/evil.pkl", b"cos\nsystem\n(S'true'\ntR.")
+        result, = self.sarif("--safe", path, status=4)
+        self.assertEqual((result["ruleId"], result["level"], self.place(result)), ("runs-code", "error", path))
+        self.assertEqual(result["message"]["text"], f"{path}: inner/evil.pkl: names os.system, which can run code")
+        result, = self.sarif(path, status=0)
+        self.assertEqual((result["level"], self.place(result)), ("warning", f"{path}/nested/inner/evil.pkl"))
 
     def test_shard_of_a_directory_is_the_place_of_its_problem(self):
         self.write("repo/config.json", b'{"model_type": "llama"}')
