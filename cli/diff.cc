@@ -79,12 +79,12 @@ Result<Exit> compare_sources(const Contents& a, const Contents& b, const DiffArg
       .deviation = has_deviation, .names = arguments.names, .threads = processors(kMaxDiffThreads), .report = report};
   const ContentsComparison found = TRY(compare::compare_contents(a, b, options));
   bar.clear();
-  for (const ModelComparison& models : found.models)
-    if (models.mapped)
-      log_to_stderr(compare::mapped_names_sentence(
-          *models.mapped,
-          join_path(printable_source(models.mapped->side == compare::Side::a ? arguments.a : arguments.b),
-                    models.path)));
+  for (const ModelComparison& models : found.models) {
+    const std::string line =
+        compare::names_sentence(models.names, join_path(printable_source(arguments.a), models.path),
+                                join_path(printable_source(arguments.b), models.path));
+    if (!line.empty()) log_to_stderr(line);
+  }
   if (arguments.json) {
     JsonPrinter printer(JsonPrinter::Form::indented,
                         [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); });

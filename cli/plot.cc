@@ -339,10 +339,9 @@ Result<std::pair<ModelPtr, ModelPtr>> mapped_models(const std::vector<std::uniqu
   const auto a = TRY(compare::models_in(*forests[0], ignore)), b = TRY(compare::models_in(*forests[1], ignore));
   if (a.size() != 1 || b.size() != 1) return mapped;
   const auto names = TRY(compare::mapped_names(a.front().model, b.front().model));
-  if (!names) return mapped;
-  const bool is_a = names->side == compare::Side::a;
-  (is_a ? mapped.first : mapped.second) = names->model;
-  log_to_stderr(compare::mapped_names_sentence(*names, printable_source(sources[is_a ? 0 : 1])));
+  const std::string line = compare::names_sentence(names, printable_source(sources[0]), printable_source(sources[1]));
+  if (!line.empty()) log_to_stderr(line);
+  if (names.mapped) (names.mapped->side == compare::Side::a ? mapped.first : mapped.second) = names.mapped->model;
   return mapped;
 }
 

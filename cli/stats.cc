@@ -162,15 +162,15 @@ Result<Exit> stats_against(StatsArguments& arguments) {
   const SingleModel reference = TRY(single_model(*opened.forests[0], printable_source(sources[0])));
   const SingleModel model = TRY(single_model(*opened.forests[1], printable_source(sources[1])));
   const auto compared = TRY(compare::comparable_models(reference.model, model.model, arguments.names));
-  if (compared.mapped)
-    log_to_stderr(compare::mapped_names_sentence(
-        *compared.mapped, printable_source(sources[compared.mapped->side == compare::Side::a ? 0 : 1])));
+  const std::string line =
+      compare::names_sentence(compared.names, printable_source(sources[0]), printable_source(sources[1]));
+  if (!line.empty()) log_to_stderr(line);
   const auto matched = TRY(compare::match_tensors(*compared.a, *compared.b));
   const auto selected = TRY(select_tensors(compared.b, arguments.patterns));
   ProgressBar bar;
   UnreadTensors unread;
   stats::AgainstPrinter printer(
-      {.json = arguments.json, .sort = arguments.sort, .top = arguments.top, .mapped = compared.mapped},
+      {.json = arguments.json, .sort = arguments.sort, .top = arguments.top, .names = compared.names},
       model.model->budget);
   const stats::AgainstOptions options{
       .threads = processors(kMaxThreads),

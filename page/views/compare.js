@@ -38,6 +38,7 @@ function Summary({ found, rows }) {
   const { stat } = found;
   return html`<p>
     ${found.mapped_names && html`<${Mapped} names=${found.mapped_names} />`}
+    ${found.names_not_mapped && `Names are compared as both store them: ${found.names_not_mapped}. `}
     Tensors: ${texts.join(", ")}.
     ${stat && stat.count > 0 && html` All that differ together: SNR ${formatNumber(stat.snr_db)} dB, largest difference ${formatNumber(stat.max)}.`}
   </p>`;

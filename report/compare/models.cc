@@ -67,8 +67,8 @@ class ContentsComparer {
 
   Result<void> compare_models(const std::string& path, const ModelPtr& a, const ModelPtr& b) {
     const ComparedModels compared = TRY(comparable_models(a, b, options_.names));
-    ModelComparison found{path, compared.a, compared.b, compared.mapped, {}, {}};
-    if (!found.mapped) found.metadata = compare_metadata(*a, *b);
+    ModelComparison found{path, compared.a, compared.b, compared.names, {}, {}};
+    if (!found.names.mapped) found.metadata = compare_metadata(*a, *b);
     found.tensors = TRY(compare_tensors(*found.a, *found.b, options_));
     out_.equal_tensors += found.tensors.equal;
     if (found.is_different()) ++different_models_;

@@ -17,7 +17,7 @@ struct ModelComparison {
   std::string path;  ///< of a nested model, or of one in a directory; "" for the source
   ModelPtr a;  ///< its tensors are those that were compared: computed weights in the place of packed ones, and those
   ModelPtr b;  ///< of a repository as a GGUF has them, if names are mapped
-  std::optional<MappedNames> mapped;
+  NameMapping names;
   MetadataComparison metadata;  ///< empty if names are mapped: a repository and a GGUF state the same in other words
   TensorComparison tensors;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/text.h"
 #include "formats/computed_weights.h"
 #include "report/text/words.h"
 
@@ -16,25 +17,35 @@ Result<mapping::WithGgufNames> gguf_tensors(const ModelPtr& repository) {
   return mapping::with_gguf_names(TRY(with_computed(repository, computed.weights, Pieces::left_out)));
 }
 
-Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPtr& b) {
+Result<NameMapping> mapped_names(const ModelPtr& a, const ModelPtr& b) {
   const bool is_a_gguf = a->gguf_keys != nullptr;
-  if (is_a_gguf == (b->gguf_keys != nullptr)) return std::optional<MappedNames>();
+  if (is_a_gguf == (b->gguf_keys != nullptr)) return NameMapping();
   const ModelPtr& gguf = is_a_gguf ? a : b;
-  const auto made = gguf_tensors(is_a_gguf ? b : a);
+  const ModelPtr& repository = is_a_gguf ? b : a;
+  const auto made = gguf_tensors(repository);
   if (!made && made.error().code != Code::unsupported) return failure(made.error());
-  if (!made || made->architecture != text_in(gguf->metadata, "general.architecture"))
-    return std::optional<MappedNames>();
-  if (made->unplaced == made->model->tensors.size()) return std::optional<MappedNames>();
-  return std::optional(MappedNames{is_a_gguf ? Side::b : Side::a, made->model, made->unplaced + made->dropped});
+  if (!made) return NameMapping{.why_not = mapping::is_of_transformers(*repository) ? made.error().message : ""};
+  const std::string architecture(text_in(gguf->metadata, "general.architecture"));
+  if (made->architecture != architecture)
+    return NameMapping{.why_not =
+                           fmt::format("the repository would be a GGUF of {}, and the architecture of the GGUF is {}",
+                                       quoted(made->architecture), quoted(architecture))};
+  if (made->unplaced == made->model->tensors.size())
+    return NameMapping{.why_not = "no tensor of the repository has a place in a GGUF"};
+  return NameMapping{.mapped = MappedNames{is_a_gguf ? Side::b : Side::a, made->model, made->unplaced + made->dropped}};
 }
 
-std::string mapped_names_sentence(const MappedNames& names, const std::string& repository) {
+std::string names_sentence(const NameMapping& names, const std::string& a, const std::string& b) {
+  if (!names.why_not.empty())
+    return fmt::format("{} and {}: tensors are compared by the names that both store: {}", a, b, names.why_not);
+  if (!names.mapped) return "";
+  const size_t unmapped = names.mapped->unmapped;
   const std::string others =
-      names.unmapped == 0
-          ? ""
-          : fmt::format("; {} no place in a GGUF",
-                        names.unmapped == 1 ? "1 tensor has" : counted(names.unmapped, "tensor", "tensors") + " have");
-  return fmt::format("{}: tensors are compared by their names and values in a GGUF{}", repository, others);
+      unmapped == 0 ? ""
+                    : fmt::format("; {} no place in a GGUF",
+                                  unmapped == 1 ? "1 tensor has" : counted(unmapped, "tensor", "tensors") + " have");
+  return fmt::format("{}: tensors are compared by their names and values in a GGUF{}",
+                     names.mapped->side == Side::a ? a : b, others);
 }
 
 }  // namespace weightfs::compare

@@ -24,16 +24,23 @@ struct MappedNames {
   size_t unmapped;  ///< of the tensors: they keep their names, or are absent
 };
 
+/// How the names of two models are matched.
+struct NameMapping {
+  std::optional<MappedNames> mapped = {};  ///< nothing if the names that both store are compared
+  std::string why_not = {};  ///< why a repository and a GGUF are compared by the names that they store; else empty
+};
+
 /// The tensors of a repository with the names and values that a GGUF has; weights that it packs are computed. Fails
 /// with unsupported for a model that has no class of transformers, or one that llama.cpp lacks, and as
 /// computed_weights() does.
 Result<mapping::WithGgufNames> gguf_tensors(const ModelPtr& repository);
 
-/// Nothing if the names of both are compared as they are: no side is a GGUF, the other is no repository of the same
-/// architecture, or no tensor has a place in a GGUF. Fails as computed_weights() does.
-Result<std::optional<MappedNames>> mapped_names(const ModelPtr& a, const ModelPtr& b);
+/// Not mapped if no side is a GGUF, the other is no repository of the same architecture, or no tensor has a place in a
+/// GGUF. Fails as computed_weights() does.
+Result<NameMapping> mapped_names(const ModelPtr& a, const ModelPtr& b);
 
-/// "25 of 27 tensors of A were compared by the names of llama.cpp".
-std::string mapped_names_sentence(const MappedNames& names, const std::string& repository);
+/// "llama: tensors are compared by their names and values in a GGUF", or why they are not; empty if there is nothing to
+/// say. `a`, `b`: the names of the models for a message.
+std::string names_sentence(const NameMapping& names, const std::string& a, const std::string& b);
 
 }  // namespace weightfs::compare

@@ -61,9 +61,9 @@ Result<MatchedTensors> match_tensors(const Model& a, const Model& b) {
 
 Result<ComparedModels> comparable_models(const ModelPtr& a, const ModelPtr& b, NameMatching names) {
   ComparedModels out{a, b, {}};
-  if (names == NameMatching::mapped) out.mapped = TRY(mapped_names(a, b));
-  if (out.mapped)
-    (out.mapped->side == Side::a ? out.a : out.b) = out.mapped->model;
+  if (names == NameMatching::mapped) out.names = TRY(mapped_names(a, b));
+  if (const auto& mapped = out.names.mapped)
+    (mapped->side == Side::a ? out.a : out.b) = mapped->model;
   else
     std::tie(out.a, out.b) = TRY(with_common_weights(a, b));
   return out;

@@ -31,7 +31,7 @@ Result<MatchedTensors> match_tensors(const Model& a, const Model& b);
 struct ComparedModels {
   ModelPtr a;  ///< computed weights in the place of packed tensors, and the tensors of a repository as a GGUF has them
   ModelPtr b;
-  std::optional<MappedNames> mapped;  ///< nothing if names are compared as they are
+  NameMapping names;
 };
 
 /// Fails as mapped_names() and with_common_weights() do.

@@ -316,10 +316,12 @@ void print_differences(const ContentsComparison& found, bool has_deviation, Meta
 
 void write_differences(const ContentsComparison& found, bool has_deviation, JsonPrinter& out) {
   out.member("equal", !found.is_different() && !found.is_incomplete());
-  for (const ModelComparison& models : found.models)
-    if (models.mapped && models.path.empty())
-      out.member("mapped_names",
-                 map_of({{"source", side_text(models.mapped->side)}, {"unmapped", models.mapped->unmapped}}));
+  for (const ModelComparison& models : found.models) {
+    if (!models.path.empty()) continue;
+    if (const auto& mapped = models.names.mapped)
+      out.member("mapped_names", map_of({{"source", side_text(mapped->side)}, {"unmapped", mapped->unmapped}}));
+    if (!models.names.why_not.empty()) out.member("names_not_mapped", models.names.why_not);
+  }
   write_list(
       found, "metadata", out, [](const ModelComparison& of) { return std::span(of.metadata.changes); }, field_value);
   write_tensors(found, out);

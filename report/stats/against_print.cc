@@ -119,9 +119,10 @@ void AgainstPrinter::begin() {
     std::printf("%s\n", against_header().c_str());
     return;
   }
-  if (options_.mapped)
-    json_.member("mapped_names", map_of({{"source", options_.mapped->side == compare::Side::a ? "reference" : "model"},
-                                         {"unmapped", options_.mapped->unmapped}}));
+  if (const auto& mapped = options_.names.mapped)
+    json_.member("mapped_names", map_of({{"source", mapped->side == compare::Side::a ? "reference" : "model"},
+                                         {"unmapped", mapped->unmapped}}));
+  if (!options_.names.why_not.empty()) json_.member("names_not_mapped", options_.names.why_not);
   json_.begin_list("tensors");
 }
 

@@ -17,7 +17,7 @@ struct AgainstPrintOptions {
   bool json = false;
   std::string sort;  ///< a column; empty for the order of the tensors
   std::optional<uint64_t> top = {};
-  std::optional<compare::MappedNames> mapped = {};
+  compare::NameMapping names = {};
 };
 
 /// The columns that --sort can order by: the tensor, or numbers, of which the worst come first.

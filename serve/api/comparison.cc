@@ -56,7 +56,7 @@ Map indices_of(const compare::ContentsComparison& found, const ModelPtr& a, cons
   for (const compare::ModelComparison& models : found.models) {
     if (!models.path.empty()) continue;
     const auto stored = [&](const ModelPtr& compared, const ModelPtr& own) {
-      return StoredIndices(*compared, models.mapped ? *compared : *own);
+      return StoredIndices(*compared, models.names.mapped ? *compared : *own);
     };
     const StoredIndices of_a = stored(models.a, a), of_b = stored(models.b, b);
     const auto add = [&](const compare::TensorPair& pair) {

@@ -239,6 +239,26 @@ class Diff(HubTestCase):
         self.assertEqual({entry["no_stat"] for entry in stored["tensors"]}, {"not in the reference"})
         self.assertGreater(len(stored["missing"]), 25)
 
+    def test_reason_why_names_are_not_mapped(self):
+        folder, gguf = self.repository("Tiny-Llama3-200K-Instruct"), self.path("auto.gguf")
+        self.assertEqual(run("export", "--to", "gguf", folder, gguf).returncode, 0)
+        config = self.path(folder, "config.json")
+        with open(config) as file:
+            document = json.load(file)
+        other = "the repository would be a GGUF of \"qwen2\", and the architecture of the GGUF is \"llama\""
+        for architecture, reason in (("Qwen2ForCausalLM", other), ("NewForCausalLM", "NewForCausalLM")):
+            with open(config, "w") as file:
+                json.dump({**document, "architectures": [architecture], "model_type": "new"}, file)
+            for argv in (("diff", "--json", folder, gguf), ("stats", "--json", "--against", gguf, folder)):
+                with self.subTest(architecture=architecture, command=argv[0]):
+                    done = run(*argv)
+                    self.assertIn(": tensors are compared by the names that both store: ", done.stderr)
+                    self.assertIn(reason, done.stderr)
+                    self.assertIn(reason, json.loads(done.stdout)["names_not_mapped"])
+                    stored = run(argv[0], "--names", "as-stored", *argv[1:])
+                    self.assertNotIn("names_not_mapped", json.loads(stored.stdout))
+                    self.assertNotIn("the names that both store", stored.stderr)
+
     def test_overview_of_the_deviation(self):
         folder, gguf, picture = self.repository("Tiny-Llama3-200K-Instruct"), self.path("q8_0.gguf"), self.path("snr.png")
         self.assertEqual(run("export", "--dtype", "q8_0", folder, gguf).returncode, 0)
