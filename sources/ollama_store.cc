@@ -87,7 +87,8 @@ Result<Opened> open_model_runner(const Location& store, Time time, const std::sh
     const Time file_time = found ? modified(*found) : time;
     const Format* const format = options->forced == nullptr ? format_named("oci") : options->forced;
     const auto open = [=, name = model.path.substr(model.path.rfind('/') + 1)]() -> Result<Opened> {
-      const Container manifest{.name = name, .bytes = TRY(file.open()), .folder = blobs, .blobs = options->blobs};
+      const SourcePtr bytes = TRY(file.open());
+      const Container manifest{.name = name, .bytes = bytes, .folder = blobs, .blobs = options->blobs};
       return OpenedModel{std::make_shared<Model>(TRY(read_model(manifest, format))), file.path(), file_time};
     };
     listing.entries.push_back({model.path, file_time, 0, open, found ? version_of(*found) : ""});

@@ -113,6 +113,27 @@ def figures():
     return module
 
 
+# Comments and literals, which have brackets of their own.
+NOT_CODE = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'')
+# What is before the brace of a block, or of a body.
+BLOCK = re.compile(r"(\)|\belse|\bdo|\btry|\bconst|\bnoexcept|->\s*[\w:<>,*& ]+)\s*$")
+
+
+def early_returns_in_lists(text):
+    """The lines with a TRY in a braced list, behind an element that would never be destroyed (base/result.h)."""
+    code = NOT_CODE.sub(lambda found: "x" * len(found[0]), text)
+    found = []
+    for match in re.finditer(r"\bTRY\(", code):
+        depth, at, is_behind = 0, match.start() - 1, False
+        while at >= 0 and not (code[at] == "{" and depth == 0) and not (code[at] == ";" and depth == 0):
+            is_behind |= code[at] == "," and depth == 0
+            depth = max(0, depth + (code[at] in ")]}") - (code[at] in "([{"))
+            at -= 1
+        if is_behind and at >= 0 and code[at] == "{" and not BLOCK.search(code[max(0, at - 80):at]):
+            found.append(code.count("\n", 0, match.start()) + 1)
+    return found
+
+
 def room_of(path):
     """"cache/http" for files in that room and for its public header; otherwise the path itself."""
     folder, _, rest = path.partition("/")
@@ -190,6 +211,16 @@ class Layering(unittest.TestCase):
         found = measured.exceeding_of(files, functions, [], measured.equal_runs(files))
         self.assertEqual([line for line in found if not line.startswith(LARGE)], [])
         self.assertEqual([start for start in LARGE if not any(line.startswith(start) for line in found)], [], "no longer needed")
+
+    def test_no_function_returns_early_from_a_braced_list(self):
+        files = [file for folder in ALLOWED for file in sorted((ROOT / folder).rglob("*.*")) if file.suffix in (".cc", ".h")]
+        self.assertEqual([f"{file}:{line}" for file in files for line in early_returns_in_lists(file.read_text())], [])
+
+    def test_early_returns_in_braced_lists_are_found(self):
+        for text, found in (("A a{b, TRY(c())};", [1]), ("return A{\n.b = 1,\n.c = f(TRY(c()))};", [3]), ("A a{TRY(c()), b};", []),
+                            ("f({x, TRY(c())});", [1]), ("if (a) { f(b, TRY(c())); }", []), ("[&]() -> R<int> { g(b, TRY(c())); }", []),
+                            ("A a{b, 1};\nint x = TRY(c());", []), ("// A a{b, TRY(c())};", [])):
+            self.assertEqual(early_returns_in_lists(text), found, text)
 
     def test_long_and_complex_functions_are_found(self):
         text = "namespace a {\nint f(int x) {\n" + "  if (x) x += 1;\n" * 70 + "  return x;\n}\n}\n"

@@ -31,13 +31,12 @@ struct HostAndPort {
 };
 
 Result<HostAndPort> split(const std::string& where) {
-  const auto checked_port = [&](const std::string& port) -> Result<std::string> {
-    if (parse_number<uint16_t>(port)) return port;
+  const auto at_port = [&](const std::string& host, const std::string& port) -> Result<HostAndPort> {
+    if (parse_number<uint16_t>(port)) return HostAndPort{host, port};
     return failure(Code::unsupported,
                    fmt::format("--listen {}: not a valid port; ports are 0 to 65535", printable(where)));
   };
-  if (!where.empty() && where.find_first_not_of("0123456789") == where.npos)
-    return HostAndPort{"127.0.0.1", TRY(checked_port(where))};
+  if (!where.empty() && where.find_first_not_of("0123456789") == where.npos) return at_port("127.0.0.1", where);
   const size_t colon = where.rfind(':');
   const bool is_bracketed = where.starts_with('[');
   if (colon == where.npos || (is_bracketed && (colon == 0 || where[colon - 1] != ']')) ||
@@ -46,7 +45,7 @@ Result<HostAndPort> split(const std::string& where) {
                    fmt::format("--listen {}: not PORT, ADDRESS:PORT, unix:PATH or systemd", printable(where)));
   std::string host = where.substr(0, colon);
   if (is_bracketed) host = host.substr(1, host.size() - 2);
-  return HostAndPort{host, TRY(checked_port(where.substr(colon + 1)))};
+  return at_port(host, where.substr(colon + 1));
 }
 
 // What the socket is bound to.

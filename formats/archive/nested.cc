@@ -323,7 +323,8 @@ FoldersOf folders_of(const ModelPtr& model, const codec::DecodeChargePtr& charge
 namespace weightfs {
 
 Result<ModelPtr> model_of_part(const Model& model, const Part& part, Only only) {
-  Container file{.name = std::string(archive::name_of(part.path)), .bytes = TRY(part.source.get()), .depth = 1};
+  const SourcePtr stored = TRY(part.source.get());
+  Container file{.name = std::string(archive::name_of(part.path)), .bytes = stored, .depth = 1};
   const bool is_member = TRY(archive::stored_range_of(*file.bytes)).has_value();
   if (model.budget != nullptr) file.budget = model.budget;
   if (!is_member) file.budget->add_file(*file.bytes);

@@ -92,8 +92,9 @@ class ArchivedDirectory {
     const codec::DecodeCharge::Active of_archive(whole_), of_members(charge_);
     const size_t name = path.rfind('/') + 1;
     const auto folder = folder_below(path.substr(0, name));
+    const SourcePtr bytes = TRY(folder->open(path.substr(name)));
     return read({.name = path.substr(name),
-                 .bytes = TRY(folder->open(path.substr(name))),
+                 .bytes = bytes,
                  .folder = folder,
                  .blobs = container_.blobs,
                  .depth = container_.depth + 1,

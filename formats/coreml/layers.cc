@@ -22,7 +22,9 @@ MaybeShape flat(const Parameters&) { return std::nullopt; }
 // [the number in one field, that in another one]
 template <uint32_t first, uint32_t second>
 MaybeShape matrix(const Parameters& layer) {
-  return Shape{TRY(layer.number(first)), TRY(layer.number(second))};
+  const uint64_t rows = TRY(layer.number(first));
+  const uint64_t columns = TRY(layer.number(second));
+  return Shape{rows, columns};
 }
 
 template <uint32_t field>
@@ -50,7 +52,9 @@ MaybeShape convolution(const Parameters& layer) {
 // [outputs, inputs of a group, depth, height, width]
 MaybeShape convolution3d(const Parameters& layer) {
   const uint64_t groups = TRY(layer.number(10, 1));
-  Shape shape{TRY(layer.number(1)), TRY(layer.number(2)) / groups};
+  const uint64_t outputs = TRY(layer.number(1));
+  const uint64_t inputs = TRY(layer.number(2));
+  Shape shape{outputs, inputs / groups};
   for (const uint32_t size : {20U, 21U, 22U}) shape.push_back(TRY(layer.number(size)));
   return shape;
 }

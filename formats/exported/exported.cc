@@ -52,8 +52,9 @@ Result<Entry> entry_of(const Value& value) {
   const Value* const nbytes = map == nullptr ? nullptr : map->find("nbytes");
   if (shape == nullptr || nbytes == nullptr || map->find_as<std::string>("name") == nullptr)
     return failure(Code::corrupt, "an object with name, shape and nbytes expected");
-  Entry entry{text_in(*map, "name"), text_in(*map, "path"), text_in(*map, "dtype"), text_in(*map, "stored_dtype"), {},
-              TRY(size(*nbytes))};
+  const uint64_t bytes = TRY(size(*nbytes));
+  Entry entry{
+      text_in(*map, "name"), text_in(*map, "path"), text_in(*map, "dtype"), text_in(*map, "stored_dtype"), {}, bytes};
   if (entry.name.size() > kMaxNameLength)
     return failure(Code::corrupt, fmt::format("a name of {} bytes, at most {}", entry.name.size(), kMaxNameLength));
   if (shape->size() > kMaxDimensions)

@@ -82,7 +82,8 @@ Result<HeapObject> FractalHeap::object(std::string_view id) {
     case kTiny: {
       const uint64_t more = id_size_ >= kLongIds ? TRY(fields.number(1)) : 0;
       const uint64_t size = (id_size_ >= kLongIds ? (first & 15) << 8 | more : first & 15) + 1;
-      return HeapObject{0, std::string(TRY(fields.text(size)))};
+      const auto bytes = TRY(fields.text(size));
+      return HeapObject{0, std::string(bytes)};
     }
     default:
       return failure(Code::corrupt, fmt::format("a heap ID of type {}", first >> 4));
@@ -91,7 +92,8 @@ Result<HeapObject> FractalHeap::object(std::string_view id) {
 
 Result<HeapObject> FractalHeap::read_at(uint64_t address, uint64_t size) {
   if (size > kMaxObject) return failure(Code::unsupported, fmt::format("a heap object of {} bytes", size));
-  return HeapObject{address, TRY(metadata_->block(address, size))};
+  auto bytes = TRY(metadata_->block(address, size));
+  return HeapObject{address, std::move(bytes)};
 }
 
 Result<HeapObject> FractalHeap::huge(std::string_view key) {
@@ -208,7 +210,8 @@ Result<HeapObject> GlobalHeap::object(uint64_t address, uint64_t index) {
     return failure(Code::corrupt, fmt::format("no object {} in the global heap at {}", index, address));
   const auto [begin, size] = found->second;
   if (size > kMaxObject) return failure(Code::unsupported, fmt::format("a heap object of {} bytes", size));
-  return HeapObject{begin, TRY(metadata_.block(begin, size))};
+  auto bytes = TRY(metadata_.block(begin, size));
+  return HeapObject{begin, std::move(bytes)};
 }
 
 Result<GlobalHeap::Collection> GlobalHeap::read(uint64_t address) {

@@ -135,9 +135,10 @@ class Reader {
     if (slices_.empty()) return {};
     TRY_VOID(container_.budget->charge(Cost::tensor));
     TRY_VOID(container_.budget->charge(Cost::kept, first_.tag.size() + sizeof(uint64_t) * first_.shape.size()));
+    const auto stored_dtype = TRY(pool_.add(first_.type, *container_.budget));
     Tensor tensor{.name = first_.tag,
                   .dtype = dtype(),
-                  .stored_dtype = TRY(pool_.add(first_.type, *container_.budget)),
+                  .stored_dtype = stored_dtype,
                   .scope = {},
                   .shape = first_.shape,
                   .source = {}};

@@ -50,10 +50,12 @@ Result<void> Tensors::add(const Constant& constant) {
   TRY_VOID(budget_->charge(Cost::input, 2 * constant.scope.size()));  // the pool compares it with others
   const size_t dimensions = std::min(constant.shape.value_or("").size() + 1, kMaxDimensions);
   TRY_VOID(budget_->charge(Cost::kept, constant.name.size() + dimensions * sizeof(uint64_t)));
+  const auto stored_dtype = TRY(pool_.add(constant.type, *budget_));
+  const auto scope = TRY(pool_.add(constant.scope, *budget_));
   Tensor tensor{.name = std::string(constant.name),
                 .dtype = dtype_of(constant.type),
-                .stored_dtype = TRY(pool_.add(constant.type, *budget_)),
-                .scope = TRY(pool_.add(constant.scope, *budget_)),
+                .stored_dtype = stored_dtype,
+                .scope = scope,
                 .shape = {},
                 .source = {}};
   const auto source = place(constant, tensor.shape);

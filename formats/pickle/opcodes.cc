@@ -68,8 +68,10 @@ Result<bool> PickleReader::number(uint8_t op) {
       return push_long(TRY(in_.number<uint8_t>()));
     case 0x8B:
       return push_long(static_cast<uint64_t>(int64_t{TRY(in_.number<int32_t>())}));
-    case 'G':
-      return push_new({.kind = Kind::real, .number = __builtin_bswap64(TRY(in_.number<uint64_t>()))});
+    case 'G': {
+      const uint64_t bits = TRY(in_.number<uint64_t>());
+      return push_new({.kind = Kind::real, .number = __builtin_bswap64(bits)});
+    }
     case 'F': {
       const std::string digits = TRY(line());
       const auto n = parse_real(trimmed(digits));

@@ -160,7 +160,8 @@ Result<LoadedStorage> storage_in(const Slice& bytes, const pickle::File& around,
   TRY_VOID(add_globals(object, "a file of torch in bytes: ", out));
   if (object.kind(object.root()) != Kind::persistent) return failure(Code::corrupt, "a file in bytes is not a storage");
   const StorageId id = TRY(parse_storage_id(object, object.root()));
-  return LoadedStorage{id.type, TRY(storage_bytes(id, file.storages()))};
+  auto loaded = TRY(storage_bytes(id, file.storages()));
+  return LoadedStorage{id.type, std::move(loaded)};
 }
 
 }  // namespace weightfs::pytorch

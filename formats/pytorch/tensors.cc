@@ -119,7 +119,8 @@ Result<LoadedStorage> TensorReader::storage_of(Index value) {
   }
   if (pickle_.kind(value) != Kind::persistent) return failure(Code::corrupt, "its storage is not a storage");
   const StorageId id = TRY(parse_storage_id(pickle_, value));
-  return LoadedStorage{id.type, TRY(storage_bytes(id, storages_))};
+  auto bytes = TRY(storage_bytes(id, storages_));
+  return LoadedStorage{id.type, std::move(bytes)};
 }
 
 Result<void> TensorReader::add(const std::string& name, const TensorCall& call, int depth) {

@@ -193,9 +193,10 @@ Result<void> Weights::add_weight(const Map& weight, Group& group) {
   TRY_VOID(container_.budget->charge(Cost::kept, name.size() + sizeof(uint64_t) * shape.size()));
   const bool is_unclear = quantization != nullptr && !is_complete(*quantization);
   const DType* const known = is_unclear && stored.empty() ? nullptr : dtype_of(dtype, stored);
+  const auto stored_dtype = TRY(pool_.add(stored.empty() ? std::string_view(dtype) : stored, *container_.budget));
   Tensor tensor{.name = name,
                 .dtype = known == nullptr ? &kUnknownDType : known,
-                .stored_dtype = TRY(pool_.add(stored.empty() ? std::string_view(dtype) : stored, *container_.budget)),
+                .stored_dtype = stored_dtype,
                 .scope = {},
                 .shape = {},
                 .source = {}};

@@ -44,9 +44,10 @@ Result<void> add_layers(const Model& model, std::string_view stem, std::string_v
     if (!is_layer(part.path, stem) || out.size() == kMaxTexts) continue;
     const SourcePtr file = TRY(part.source.get());
     const std::string_view rest = std::string_view(part.path).substr(stem.size());
+    std::string text = TRY(whole_text(*file, part.path));
     out.push_back({.name = std::string(rest.empty() ? first_name : rest.substr(1)),
                    .stated_in = part.path,
-                   .text = TRY(whole_text(*file, part.path)),
+                   .text = std::move(text),
                    .is_go = true});
   }
   return {};
@@ -97,9 +98,9 @@ Result<std::string> text_of_key(const Model& model, const Map::Entry& entry) {
 Result<void> add_keys(const Model& model, std::string_view first_name, Texts& out) {
   for (const Map::Entry* const entry : template_keys(model)) {
     const std::string_view name = *name_in(entry->first);
-    out.push_back({.name = std::string(name.empty() ? first_name : name),
-                   .stated_in = entry->first,
-                   .text = TRY(text_of_key(model, *entry))});
+    std::string text = TRY(text_of_key(model, *entry));
+    out.push_back(
+        {.name = std::string(name.empty() ? first_name : name), .stated_in = entry->first, .text = std::move(text)});
   }
   return {};
 }
@@ -172,7 +173,8 @@ Result<Texts> licences_of(const Model& model) {
   for (const char* const path : {"LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING"}) {
     const SourcePtr file = TRY(files.checked_open(path));
     if (file == nullptr) continue;
-    out.push_back({.name = "licence", .stated_in = path, .text = TRY(whole_text(*file, path))});
+    std::string text = TRY(whole_text(*file, path));
+    out.push_back({.name = "licence", .stated_in = path, .text = std::move(text)});
     return out;
   }
   if (const std::string_view name = text_in(model.common, "license"); !name.empty())

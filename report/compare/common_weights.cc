@@ -62,8 +62,10 @@ std::vector<ComputedWeight> common_weights(const OneSide& own, const OneSide& ot
 }  // namespace
 
 Result<std::pair<ModelPtr, ModelPtr>> with_common_weights(const ModelPtr& a, const ModelPtr& b) {
-  OneSide of_a{a, TRY(computed_weights(*a)).weights};
-  OneSide of_b{b, TRY(computed_weights(*b)).weights};
+  ComputedWeights weights_a = TRY(computed_weights(*a));
+  ComputedWeights weights_b = TRY(computed_weights(*b));
+  OneSide of_a{a, std::move(weights_a.weights)};
+  OneSide of_b{b, std::move(weights_b.weights)};
   of_a.index();
   of_b.index();
   of_a.find_stored(of_b);
@@ -77,7 +79,8 @@ Result<ShownModels> ShownModels::of(const std::vector<FoundModel>& models) {
   for (const FoundModel& found : models) {
     std::vector<ComputedWeight> weights = TRY(computed_weights(*found.model)).weights;
     std::erase_if(weights, [](const ComputedWeight& weight) { return weight.values.refused(); });
-    shown.models_.push_back({found.path, TRY(with_computed(found.model, weights, Pieces::kept))});
+    ModelPtr model = TRY(with_computed(found.model, weights, Pieces::kept));
+    shown.models_.push_back({found.path, std::move(model)});
     auto& pieces = shown.pieces_.emplace_back();
     size_t behind = found.model->tensors.size();
     for (ComputedWeight& weight : weights)

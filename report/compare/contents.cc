@@ -148,7 +148,9 @@ Result<Contents> contents_of(const ModelPtr& model) {
 
 Result<Contents> contents_of(Forest& forest) {
   if (const ModelPtr model = forest.model_of(Forest::kRoot)) return contents_of(model);
-  return Contents{nullptr, TRY(DirectoryLister(forest).list())};
+  Contents contents;
+  contents.items = TRY(DirectoryLister(forest).list());
+  return contents;
 }
 
 Result<std::vector<FoundModel>> models_in(Forest& forest,

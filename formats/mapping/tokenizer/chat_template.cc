@@ -54,12 +54,14 @@ std::vector<std::string> more_paths(const Model& model) {
 
 Result<void> add_jinja(const Model& model, summary::SmallFiles& files, const Source& file,
                        std::vector<ChatTemplate>& out) {
-  out.push_back({"default", TRY(read_template(file, kJinjaFile)), kJinjaFile});
+  std::string text = TRY(read_template(file, kJinjaFile));
+  out.push_back({"default", std::move(text), kJinjaFile});
   for (const std::string& path : more_paths(model)) {
     const SourcePtr more = TRY(files.checked_open(path));
     if (more == nullptr) continue;
     const std::string name = path.substr(kMore.size(), path.size() - kMore.size() - kJinja.size());
-    out.push_back({name, TRY(read_template(*more, path)), path});
+    text = TRY(read_template(*more, path));
+    out.push_back({name, std::move(text), path});
   }
   return {};
 }
