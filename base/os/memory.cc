@@ -234,7 +234,7 @@ MemoryTurn::~MemoryTurn() {
 }
 
 void MemoryTurn::take() {
-  constexpr std::chrono::milliseconds kLongestWait{250};
+  constexpr std::chrono::milliseconds kLongestWait{1000};
   if (current_ == nullptr || std::exchange(current_->has_waited_, true)) return;
   current_->is_taken_ = turns().try_acquire_for(kLongestWait);
 }
