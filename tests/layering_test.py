@@ -217,9 +217,10 @@ class Layering(unittest.TestCase):
         self.assertEqual([f"{file}:{line}" for file in files for line in early_returns_in_lists(file.read_text())], [])
 
     def test_early_returns_in_braced_lists_are_found(self):
-        for text, found in (("A a{b, TRY(c())};", [1]), ("return A{\n.b = 1,\n.c = f(TRY(c()))};", [3]), ("A a{TRY(c()), b};", []),
-                            ("f({x, TRY(c())});", [1]), ("if (a) { f(b, TRY(c())); }", []), ("[&]() -> R<int> { g(b, TRY(c())); }", []),
-                            ("A a{b, 1};\nint x = TRY(c());", []), ("// A a{b, TRY(c())};", [])):
+        for text, found in (("A a{b, TRY(c())};", [1]), ("return A{\n.b = 1,\n.c = f(TRY(c()))};", [3]),
+                            ("f({x, TRY(c())});", [1]), ("A a{TRY(c()), b};", []), ("if (a) { f(b, TRY(c())); }", []),
+                            ("[&]() -> R<int> { g(b, TRY(c())); }", []), ("A a{b, 1};\nint x = TRY(c());", []),
+                            ("// A a{b, TRY(c())};", [])):
             self.assertEqual(early_returns_in_lists(text), found, text)
 
     def test_long_and_complex_functions_are_found(self):

@@ -185,7 +185,8 @@ def run_with_archive(build, name, *options):
 
 def job_without_a_build(kind, reason):
     """One that is skipped."""
-    return Job(f"{kind} program", lambda: Result(0, 0, 1, f"skipped: the {kind} program is not built: {reason}\n"), kind, False)
+    skipped = Result(0, 0, 1, f"skipped: the {kind} program is not built: {reason}\n")
+    return Job(f"{kind} program", lambda: skipped, kind, mounts=False, repeats=True)
 
 
 def portable_jobs(build):
