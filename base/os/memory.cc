@@ -234,6 +234,7 @@ MemoryTurn::~MemoryTurn() {
 }
 
 void MemoryTurn::take() {
+  // Two slow processors need more than a quarter of it for 64 readers, which would then go on without a turn.
   constexpr std::chrono::milliseconds kLongestWait{1000};
   if (current_ == nullptr || std::exchange(current_->has_waited_, true)) return;
   current_->is_taken_ = turns().try_acquire_for(kLongestWait);

@@ -59,7 +59,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxHeaders = 256 * 1024;
 constexpr size_t kMaxUnread = 64 * 1024;  // of the body of a redirect or challenge, to reuse the connection
 
-// The buffer of an exchange, in bytes. One of 512 KiB was slower by a tenth, and sixteen readers have as many.
+// The buffer of an exchange, in bytes; there may be 64 of them. One of 512 KiB was slower by a tenth.
 constexpr long kBuffer = 64 * 1024;
 constexpr int kStopPollMs = 100;  // ms
 
