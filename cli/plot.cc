@@ -10,10 +10,10 @@
 #include "cli/console/progress.h"
 #include "cli/open_source.h"
 #include "cli/picture/display.h"
+#include "cli/picture/mapped_models.h"
 #include "cli/picture/option_values.h"
 #include "cli/verbs.h"
 #include "formats/completeness.h"
-#include "report/compare/names.h"
 #include "report/compare/select_tensors.h"
 #include "report/plot/cells.h"
 #include "report/plot/draw.h"
@@ -327,22 +327,6 @@ Exit publish(const Display& display, const PlotArguments& arguments, bool is_any
   log_to_stderr(fmt::format("{}: nothing was written{}", printable(arguments.out),
                             is_avoidable ? "; name the tensors that can be shown" : ""));
   return failures.status();
-}
-
-// A repository whose tensors have the names of the GGUF that it is compared with; null for the other one, and for both
-// if names are compared as they are.
-Result<std::pair<ModelPtr, ModelPtr>> mapped_models(const std::vector<std::unique_ptr<Forest>>& forests,
-                                                    const std::vector<std::string>& sources) {
-  std::pair<ModelPtr, ModelPtr> mapped;
-  if (forests.size() < 2) return mapped;
-  const auto ignore = [](const std::string&, const Error&) {};
-  const auto a = TRY(compare::models_in(*forests[0], ignore)), b = TRY(compare::models_in(*forests[1], ignore));
-  if (a.size() != 1 || b.size() != 1) return mapped;
-  const auto names = TRY(compare::mapped_names(a.front().model, b.front().model));
-  const std::string line = compare::names_sentence(names, printable_source(sources[0]), printable_source(sources[1]));
-  if (!line.empty()) log_to_stderr(line);
-  if (names.mapped) (names.mapped->side == compare::Side::a ? mapped.first : mapped.second) = names.mapped->model;
-  return mapped;
 }
 
 Result<Exit> plot_sources(PlotArguments& arguments) {
