@@ -1,14 +1,12 @@
 #include "fs/http/site.h"
 
 #include <fmt/core.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#include <new>
 #include <utility>
 
 #include "base/blobs.h"
@@ -20,6 +18,7 @@
 #include "formats/completeness.h"
 #include "formats/other_files.h"
 #include "fs/adapters/error_numbers.h"
+#include "fs/http/file_body.h"
 #include "fs/http/listing.h"
 #include "fs/http/protocol/conditions.h"
 #include "fs/http/transfer.h"
@@ -28,6 +27,8 @@ namespace weightfs::httpd {
 namespace {
 
 constexpr const char* kRetryAfter = "10";  // seconds
+constexpr int kUnavailable = 503;
+constexpr int kMostRepeats = 3;  // for a model that is replaced meanwhile
 
 // Nothing of a model may run in the origin of this server, so a browser is told the types of plain data only.
 std::string_view type_of(std::string_view name) {
@@ -68,53 +69,14 @@ bool is_known_method(std::string_view method) {
   return std::ranges::find(kKnown, method) != kKnown.end();
 }
 
-std::string content_range(ByteRange range, uint64_t size) {
-  return fmt::format("bytes {}-{}/{}", range.from, range.to - 1, size);
-}
-
-// 32 hexadecimal digits that no file can have foreseen.
-std::string new_boundary() {
-  std::array<uint64_t, 2> number{};
-  if (::getrandom(number.data(), sizeof number, 0) != sizeof number) throw std::bad_alloc();
-  return fmt::format("weightfs-{:016x}{:016x}", number[0], number[1]);
-}
-
-// RFC 9110, section 14.6.
-void add_parts(Response& response, const std::vector<ByteRange>& parts, const std::shared_ptr<OpenFile>& file,
-               std::string_view type) {
-  const std::string boundary = new_boundary();
-  response.add("Content-Type", fmt::format("multipart/byteranges; boundary={}", boundary));
-  for (const ByteRange& part : parts) {
-    response.body.emplace_back(fmt::format("\r\n--{}\r\nContent-Type: {}\r\nContent-Range: {}\r\n\r\n", boundary, type,
-                                           content_range(part, file->size())));
-    response.body.emplace_back(FilePart{file, part});
-  }
-  response.body.emplace_back(fmt::format("\r\n--{}--\r\n", boundary));
-}
-
-void add_body(Response& response, const Request& request, const std::shared_ptr<OpenFile>& file, Verdict verdict,
-              std::string_view type) {
-  const uint64_t size = file->size();
-  const Ranges ranges = verdict == Verdict::ranges ? ranges_of(*request.field("range"), size) : Ranges{};
-  if (!ranges.is_satisfiable) {
-    response.status = 416;
-    response.add("Content-Range", fmt::format("bytes */{}", size));
-    return;
-  }
-  if (!ranges.parts.empty()) response.status = 206;
-  if (ranges.parts.size() > 1) return add_parts(response, ranges.parts, file, type);
-  response.add("Content-Type", std::string(type));
-  const ByteRange range = ranges.parts.empty() ? ByteRange{0, size} : ranges.parts.front();
-  if (!ranges.parts.empty()) response.add("Content-Range", content_range(range, size));
-  response.body.emplace_back(FilePart{file, range});
-}
-
 }  // namespace
 
 Site::Site(Forest& forest, SiteOptions options)
     : forest_(forest), options_(std::move(options)), tags_(forest, options_.layout) {}
 
 Response Site::refuse(const Refusal& refusal, const Request* request) const {
+  if (request != nullptr && options_.refuse_first)
+    if (auto own = options_.refuse_first(refusal, *request)) return std::move(*own);
   Response response{refusal.status};
   const std::string* const accept = request == nullptr ? nullptr : request->field("accept");
   const bool is_json = accept != nullptr && accept->find("application/json") != accept->npos &&
@@ -135,7 +97,7 @@ Response Site::refuse(const Refusal& refusal, const Request* request) const {
   }
   if (refusal.status == 426) response.add("Upgrade", "websocket").add("Connection", "Upgrade");
   if (refusal.status == 405) response.add("Allow", "GET, HEAD, OPTIONS");
-  if (refusal.status == 503) response.add("Retry-After", kRetryAfter);
+  if (refusal.status == kUnavailable) response.add("Retry-After", kRetryAfter);
   protect(response, "");
   response.body.emplace_back(std::move(body));
   return response;
@@ -149,45 +111,81 @@ Response Site::answer(const Request& request, const Client& client) const {
 
 Response Site::answer_any(const Request& request, const Client& client) const {
   const bool is_read = request.method == "GET" || request.method == "HEAD";
-  if (request.method == "OPTIONS" && request.target == "*") return options_response(options_.access, request);
-  if (!is_read && request.method != "OPTIONS")
+  if (request.method == "OPTIONS" && request.target == "*")
+    return options_response(options_.access, request, Posts::refused);
+  const bool is_post = body_of_post(request) > 0;
+  if (!is_read && !is_post && request.method != "OPTIONS")
     return refuse(is_known_method(request.method) ? Refusal{405, "only GET, HEAD and OPTIONS are supported"}
                                                   : Refusal{501, "an unknown method"},
                   &request);
   const auto target = parse_target(request.target);
   if (!target) return refuse(target.error(), &request);
-  const bool is_public = options_.is_public && options_.is_public(request, *target);
-  if (const auto permitted = check_access(options_.access, request, *target, is_public); !permitted)
+  if (const auto permitted = check_access(options_.access, request, *target, is_public(request, *target)); !permitted)
     return refuse(permitted.error(), &request);
-  if (is_read && options_.answer_first) {
+  if ((is_read || is_post) && options_.answer_first) {
     if (auto answered = options_.answer_first(request, *target, client)) {
       if (options_.on_used) options_.on_used();
       return *answered ? std::move(**answered) : refuse(answered->error(), &request);
     }
   }
-  return is_read ? answer_permitted(request, client, *target) : options_response(options_.access, request);
+  if (is_post) return refuse({405, "the target takes no POST"}, &request);
+  if (is_read) return answer_permitted(request, client, *target);
+  const bool takes_posts = options_.max_body && options_.max_body(*target) > 0;
+  return options_response(options_.access, request, takes_posts ? Posts::taken : Posts::refused);
+}
+
+bool Site::is_public(const Request& request, const Target& target) const {
+  return options_.is_public && options_.is_public(request, target);
+}
+
+size_t Site::max_body(const Request& request) const {
+  const size_t most = body_of_post(request);
+  if (most == 0) return 0;
+  const auto target = parse_target(request.target);
+  return check_access(options_.access, request, *target, is_public(request, *target)) ? most : 0;
+}
+
+size_t Site::body_of_post(const Request& request) const {
+  if (request.method != "POST" || !options_.max_body) return 0;
+  const auto target = parse_target(request.target);
+  return target ? options_.max_body(*target) : 0;
 }
 
 Response Site::answer_permitted(const Request& request, const Client& client, const Target& target) const {
   const std::string path = joined(target.segments);
   const bool has_slash_in_name = std::ranges::any_of(
       target.segments, [](const std::string& segment) { return segment.find('/') != segment.npos; });
-  const auto found = has_slash_in_name ? Result<Ino>(failure(Code::not_found, ""))
-                                       : forest_.resolve(path, Forest::FinalLink::followed);
+  const auto resolved = [&] {
+    return has_slash_in_name ? Result<Ino>(failure(Code::not_found, ""))
+                             : forest_.resolve(path, Forest::FinalLink::followed);
+  };
+  auto found = resolved();
   if (!found && found.error().code == Code::not_found) return missing(request, path);
   if (!found) return failed(request, Forest::kRoot, found.error());
-  const bool is_unlisted = forest_.is_unlisted(*found);
+  Response response = answer_resolved(request, client, target, *found);
+  // A model that is replaced between resolve() and open() makes the number stale, as it does for the kernel.
+  for (int repeats = 0; repeats < kMostRepeats && response.status == kUnavailable; ++repeats) {
+    const auto now = resolved();
+    if (!now || *now == *found) break;
+    found = now;
+    response = answer_resolved(request, client, target, *found);
+  }
+  return response;
+}
+
+Response Site::answer_resolved(const Request& request, const Client& client, const Target& target, Ino found) const {
+  const bool is_unlisted = forest_.is_unlisted(found);
   const bool is_trusted = has_token(options_.access, request) || (client.is_loopback && !is_forwarded(request) &&
                                                                   is_for_this_machine(options_.access, request));
   if (is_unlisted && !is_trusted)
     return refuse({403, "the status is for this machine, and for requests with the token"}, &request);
   if (!is_unlisted && options_.on_used) options_.on_used();
-  const auto attributes = forest_.unsized_attributes(*found);
-  if (!attributes) return failed(request, *found, attributes.error());
-  if (attributes->is_directory()) return directory(request, client, *found, target);
-  if (target.is_directory) return missing(request, path + "/");
+  const auto attributes = forest_.unsized_attributes(found);
+  if (!attributes) return failed(request, found, attributes.error());
+  if (attributes->is_directory()) return directory(request, client, found, target);
+  if (target.is_directory) return missing(request, joined(target.segments) + "/");
   const std::string& name = target.segments.back();
-  return forest_.is_dynamic(*found) ? dynamic_file(*found, name) : file(request, *found, name);
+  return forest_.is_dynamic(found) ? dynamic_file(found, name) : file(request, found, name);
 }
 
 // Generated for each request, and different each time.
@@ -203,16 +201,16 @@ Response Site::dynamic_file(Ino ino, const std::string& name) const {
   return response;
 }
 
-Response Site::file(const Request& request, Ino ino, const std::string& name) const {
+Response Site::file(const Request& request, Ino ino, const std::string& name, const FileFields& more) const {
   auto source = forest_.open(ino);
   if (!source) return failed(request, ino, source.error());
   const auto attributes = forest_.unsized_attributes(ino);
   if (!attributes) return failed(request, ino, attributes.error());
   const auto digest = forest_.digest(ino, *source);
-  Validators validators{tags_.tag_of(ino, **source, digest)};
+  Validators validators{more.etag.empty() ? tags_.tag_of(ino, **source, digest) : more.etag};
   if (attributes->modified > 0) validators.modified = static_cast<std::time_t>(attributes->modified / 1'000'000'000);
   const Verdict verdict = evaluate(request, validators, std::time(nullptr));
-  Response response;
+  Response response{200, more.fields};
   response.add("ETag", validators.etag).add("Cache-Control", "no-cache").add("Accept-Ranges", "bytes");
   if (validators.modified) response.add("Last-Modified", http_date(*validators.modified));
   if (verdict == Verdict::not_modified) {
@@ -223,7 +221,7 @@ Response Site::file(const Request& request, Ino ino, const std::string& name) co
   protect(response, name);
   if (digest) response.add("Repr-Digest", digest_field(*digest));
   const auto open = std::make_shared<OpenFile>(ino, std::move(*source), options_.prefetch);
-  add_body(response, request, open, verdict, type_of(name));
+  add_file(response, request, open, verdict, type_of(name));
   if (request.is_head()) return response;
   if (const auto read = read_first(response); !read) return failed(request, ino, read.error());
   return response;

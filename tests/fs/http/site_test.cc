@@ -104,6 +104,32 @@ TEST_F(SiteTest, FileHasItsBytesAndValidators) {
   EXPECT_EQ(answer(get("/tensors/w", {{"if-match", "\"x\""}})).status, 412);
 }
 
+TEST_F(SiteTest, ModelThatIsReplacedWhileItIsAskedForIsAnsweredFromTheNewOne) {
+  const auto other = [] {
+    return tree_of({"m.safetensors", in_memory(SafetensorsBuilder().tensor("w", "U8", "3", "new").build())});
+  };
+  int replaced = 0;
+  SiteOptions options = local();
+  options.on_used = [&] {
+    if (replaced++ == 0) forest_.replace_root(other());
+  };
+  const Site site(forest_, options);
+  const Response response = site.answer(get("/tensors/w"), {"127.0.0.1"});
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(body(response), "new");
+  EXPECT_EQ(replaced, 2);
+  options.on_used = [&] {
+    ++replaced;
+    forest_.replace_root(other());
+  };
+  replaced = 0;
+  const Response always = Site(forest_, options).answer(get("/tensors/w"), {"127.0.0.1"});
+  EXPECT_EQ(always.status, 503) << "replaced each time";
+  EXPECT_EQ(field(always, "Retry-After"), "10");
+  EXPECT_EQ(field(always, "Weightfs-Error"), "changed");
+  EXPECT_EQ(replaced, 4);
+}
+
 TEST_F(SiteTest, RangesAreParts) {
   const Response one = answer(get("/tensors/w", {{"range", "bytes=6-"}}));
   EXPECT_EQ(one.status, 206);
@@ -210,6 +236,38 @@ TEST_F(SiteTest, SearchFindsNamesBelow) {
   const std::string next = field(first, "Link").substr(1);
   EXPECT_EQ(body(answer(get("/" + next.substr(0, next.find('>')), {text}))), "tensors/a:b\n");
   EXPECT_EQ(body(answer(get("/?q=nothing", {text}))), "");
+}
+
+TEST_F(SiteTest, BodyOfARefusedRequestIsNotWaitedFor) {
+  SiteOptions options = local();
+  options.access.token = "secret";
+  options.max_body = [](const Target&) { return size_t{10}; };
+  const Site site(forest_, options);
+  Request request = get("/");
+  request.method = "POST";
+  EXPECT_EQ(site.max_body(request), 0U);
+  EXPECT_EQ(site.answer(request, {"127.0.0.1"}).status, 401);
+  request.fields.push_back({"authorization", "Bearer secret"});
+  EXPECT_EQ(site.max_body(request), 10U);
+}
+
+TEST_F(SiteTest, PagesOfPermittedOriginsMayPostAndReadFields) {
+  SiteOptions options = local();
+  options.access.origins = {"https://tool.example"};
+  options.max_body = [](const Target& target) { return size_t{target.segments.empty() ? 10U : 0U}; };
+  const Site site(forest_, options);
+  const auto ask = [&](const char* method, const std::string& target) {
+    Request request = get(target, {{"origin", "https://tool.example"}});
+    request.method = method;
+    return site.answer(request, {"127.0.0.1"});
+  };
+  EXPECT_EQ(field(ask("OPTIONS", "/"), "Access-Control-Allow-Methods"), "GET, HEAD, OPTIONS, POST");
+  EXPECT_EQ(field(ask("OPTIONS", "/tensors/w"), "Access-Control-Allow-Methods"), "GET, HEAD, OPTIONS");
+  EXPECT_THAT(field(ask("OPTIONS", "/"), "Access-Control-Allow-Headers"), HasSubstr("Content-Type"));
+  const std::string exposed = field(ask("GET", "/tensors/w"), "Access-Control-Expose-Headers");
+  for (const char* const name :
+       {"ETag", "Docker-Content-Digest", "X-Error-Code", "X-Linked-Etag", "X-Linked-Size", "X-Repo-Commit"})
+    EXPECT_THAT(exposed, HasSubstr(name));
 }
 
 TEST_F(SiteTest, MethodsThatChangeAreNotAllowed) {
