@@ -85,14 +85,25 @@ inline tl::unexpected<Error> changed_file(std::string message) {
 }
 inline bool is_changed_file(const Error& error) { return error.name != nullptr && error.name == kChangedFile; }
 
-/// The failure that another server did not respond in time, with code network.
+/// The failure that another server did not respond in time, with code network, or accept a connection, with
+/// unreachable.
 inline constexpr std::string_view kTimeout = "timeout";
-inline Error timeout(std::string message) {
-  Error error(Code::network, std::move(message));
+inline Error timeout(std::string message, Code code = Code::network) {
+  Error error(code, std::move(message));
   error.name = kTimeout.data();
   return error;
 }
 inline bool is_timeout(const Error& error) { return error.name != nullptr && error.name == kTimeout; }
+
+/// The failure of a request that was repeated as often as the user permits, with code network: a request that needed it
+/// is not repeated.
+inline constexpr std::string_view kGivenUp = "given-up";
+inline Error given_up(const Error& failed) {
+  Error error(failed);
+  error.name = kGivenUp.data();
+  return error;
+}
+inline bool is_given_up(const Error& error) { return error.name != nullptr && error.name == kGivenUp; }
 
 /// The result of `work`, or the failure for its exception: with resource for a lack of memory, else with `otherwise`.
 /// An uncaught exception would end the process, or leave other threads waiting.

@@ -127,7 +127,8 @@ class LazySource final : public Source {
  public:
   static constexpr uint64_t kMaxDeclared = 256 << 20;
 
-  LazySource(uint64_t size, Later<SourcePtr> made) : size_(size), made_(std::move(made)) {}
+  LazySource(uint64_t size, Later<SourcePtr> made, SourcePtr unverified)
+      : size_(size), made_(std::move(made)), unverified_(std::move(unverified)) {}
   uint64_t size() const override { return size_; }
   // The size is only declared until the source is made.
   uint64_t occupied() const override {
@@ -162,6 +163,11 @@ class LazySource final : public Source {
     const auto source = made_.peek();
     return source && (*source)->size() == size_ ? (*source)->verified_file() : nullptr;
   }
+  SourcePtr unverified() const override {
+    if (unverified_ != nullptr) return unverified_;
+    const auto source = made();
+    return source ? (*source)->unverified() : nullptr;
+  }
 
  private:
   Result<SourcePtr> made() const {
@@ -173,6 +179,7 @@ class LazySource final : public Source {
 
   uint64_t size_;
   Later<SourcePtr> made_;
+  SourcePtr unverified_;
 };
 
 }  // namespace
@@ -284,7 +291,9 @@ SourcePtr Slice::verified_file() const {
 
 SourcePtr concat(std::vector<SourcePtr> parts) { return std::make_shared<ConcatSource>(std::move(parts)); }
 
-SourcePtr lazy(uint64_t size, Later<SourcePtr> made) { return std::make_shared<LazySource>(size, std::move(made)); }
+SourcePtr lazy(uint64_t size, Later<SourcePtr> made, SourcePtr unverified) {
+  return std::make_shared<LazySource>(size, std::move(made), std::move(unverified));
+}
 
 Result<void> read_exact(const Source& source, uint64_t offset, std::span<std::byte> out) {
   const size_t got = TRY(source.read(offset, out));

@@ -127,6 +127,10 @@ class Source {
   /// in the cache. Null if there is none, or none yet.
   virtual std::shared_ptr<const Source> verified_file() const { return nullptr; }
 
+  /// The bytes without a comparison, where a read waits for the verification of all: for parsers of headers. What was
+  /// parsed is compared later. Never to be served. Null for other sources. Opens what a read opens.
+  virtual std::shared_ptr<const Source> unverified() const { return nullptr; }
+
  protected:
   uint64_t bytes_after(uint64_t offset) const;  ///< the number of bytes from `offset` on
 };
@@ -177,7 +181,8 @@ Result<Slice> slice(SourcePtr whole, uint64_t offset, uint64_t size);
 SourcePtr concat(std::vector<SourcePtr> parts);
 
 /// A source of known size whose bytes are computed on first read. Reads fail with io if the result has another size.
-SourcePtr lazy(uint64_t size, Later<SourcePtr> made);
+/// Source::unverified() is that of the result, unless `unverified` is given.
+SourcePtr lazy(uint64_t size, Later<SourcePtr> made, SourcePtr unverified = nullptr);
 
 /// The number of bytes of `wanted` before the end of `size` bytes; 0 at and after the end.
 size_t bytes_inside(uint64_t size, uint64_t offset, size_t wanted);

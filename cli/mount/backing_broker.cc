@@ -17,6 +17,7 @@
 
 #include "base/os/system_error.h"
 #include "cli/console/report_error.h"
+#include "cli/process/child_process.h"
 #include "cli/sandbox/sandbox.h"
 
 namespace weightfs {
@@ -111,12 +112,6 @@ class BackingService {
   // unmounts only dead mounts (--auto-unmount).
   Descriptor device_;
 };
-
-// A caller that captures the output must not wait for the broker.
-void close_standard_descriptors() {
-  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
-}
 
 void confine() {
   ::prctl(PR_SET_NAME, "weightfs-pass");

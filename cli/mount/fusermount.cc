@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_socket.h"
 #include "cli/process/child_process.h"
-#include "cli/process/unix_socket.h"
 #include "fs/fuse/session.h"
 
 namespace weightfs {

@@ -14,9 +14,9 @@
 #include <exception>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_socket.h"
 #include "base/text.h"
 #include "cli/process/child_process.h"
-#include "cli/process/unix_socket.h"
 
 namespace weightfs::sandbox {
 namespace {

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_socket.h"
 #include "base/text.h"
-#include "cli/process/unix_socket.h"
 
 namespace weightfs::service {
 namespace {

@@ -35,7 +35,7 @@ class Input {
     end_ -= begin_;
     begin_ = 0;
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size() - end_, source_->size() - next_));
-    const size_t got = TRY(source_->read(next_, std::span(buffer_).subspan(end_, wanted)));
+    const size_t got = TRY(source_->read_ahead(next_, std::span(buffer_).subspan(end_, wanted), {0, source_->size()}));
     next_ += got;
     end_ += got;
     return {};

@@ -88,14 +88,21 @@ class MeteredInput final : public Source {
   uint64_t size() const override { return compressed_->size(); }
   std::string identity() const override { return compressed_->identity(); }
   Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    TRY_VOID(noted(limit_.before_read(out.size())));
-    const size_t got = TRY(compressed_->read(offset, out));
-    TRY_VOID(noted(limit_.after_read({reinterpret_cast<const char*>(out.data()), got})));
-    return got;
+    return metered(out, [&] { return compressed_->read(offset, out); });
+  }
+  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
+    return metered(out, [&] { return compressed_->read_ahead(offset, out, expected); });
   }
   const std::optional<Error>& refusal() const { return refusal_; }
 
  private:
+  template <class Read>
+  Result<size_t> metered(std::span<std::byte> out, Read read) const {
+    TRY_VOID(noted(limit_.before_read(out.size())));
+    const size_t got = TRY(read());
+    TRY_VOID(noted(limit_.after_read({reinterpret_cast<const char*>(out.data()), got})));
+    return got;
+  }
   Result<void> noted(Result<void> allowed) const {
     if (!allowed) refusal_ = allowed.error();
     return allowed;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/os/descriptor.h"
-#include "cli/process/unix_socket.h"
+#include "base/os/unix_socket.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::notify_test {

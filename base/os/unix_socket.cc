@@ -1,4 +1,4 @@
-#include "cli/process/unix_socket.h"
+#include "base/os/unix_socket.h"
 
 #include <fmt/core.h>
 #include <sys/socket.h>
