@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "formats/mapping/config/settings.h"
-#include "formats/mapping/names.h"
+#include "formats/names/names.h"
 
 namespace weightfs::mapping {
 namespace {
@@ -20,7 +20,7 @@ constexpr uint32_t of(std::initializer_list<Arch> archs) {
   return bits;
 }
 
-constexpr uint32_t kGemmas = of({Arch::gemma2, Arch::gemma3, Arch::gemma4});
+constexpr uint32_t kGemmaFamily = of({Arch::gemma2, Arch::gemma3, Arch::gemma4});
 
 bool is_one_of(const Repository& repository, uint32_t archs) {
   return (bit(repository.architecture().id) & archs) != 0;
@@ -35,9 +35,9 @@ Error computes(const Repository& repository, std::string_view what, std::string_
 Result<void> check_activation(Repository& repository) {
   const std::string stated = repository.config().text({"hidden_activation", "hidden_act"});
   const bool is_bert = repository.architecture().id == Arch::bert;
-  const std::string_view expected = is_one_of(repository, kGemmas) ? "gelu_pytorch_tanh"
-                                    : is_bert                      ? std::string_view("gelu")
-                                                                   : "silu";
+  const std::string_view expected = is_one_of(repository, kGemmaFamily) ? "gelu_pytorch_tanh"
+                                    : is_bert                           ? std::string_view("gelu")
+                                                                        : "silu";
   if (stated.empty() || stated == expected || (expected == "silu" && stated == "swish")) return {};
   return failure(computes(repository, expected, printable(stated)));
 }
@@ -88,7 +88,8 @@ std::optional<TensorView> named(const TensorList& tensors, std::string_view name
 // llama.cpp uses the embeddings where a GGUF has no output.
 Result<void> check_output(Repository& repository, const TensorList& tensors) {
   const auto is_tied = repository.config().flag("tie_word_embeddings");
-  if (is_tied.value_or(true) || is_one_of(repository, kGemmas | bit(Arch::bert)) || named(tensors, "output.weight"))
+  if (is_tied.value_or(true) || is_one_of(repository, kGemmaFamily | bit(Arch::bert)) ||
+      named(tensors, "output.weight"))
     return {};
   const TensorList& stored = repository.model().tensors;
   const auto is_of_a_whole_model = [](const TensorView& tensor) { return tensor.name.starts_with("model."); };

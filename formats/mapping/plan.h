@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/mapping/names.h"
 #include "formats/mapping/repository.h"
+#include "formats/names/names.h"
 
 namespace weightfs::mapping {
 

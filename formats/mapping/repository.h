@@ -7,8 +7,8 @@
 
 #include "base/result.h"
 #include "base/values/value.h"
-#include "formats/mapping/architecture.h"
 #include "formats/model.h"
+#include "formats/names/architecture.h"
 #include "formats/summary/fields.h"
 #include "formats/summary/small_files.h"
 

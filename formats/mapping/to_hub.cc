@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "formats/mapping/mapping.h"
-#include "formats/mapping/names.h"
 #include "formats/mapping/operations/joined.h"
+#include "formats/names/names.h"
 #include "formats/summary/fields.h"
 
 namespace weightfs::mapping {

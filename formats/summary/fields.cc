@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "formats/model.h"
 
 namespace weightfs::summary {
 namespace {
@@ -162,6 +163,14 @@ std::vector<std::string> Fields::texts(std::string_view name) const {
     add(*value);
   }
   return out;
+}
+
+const Map* gguf_keys_of(const Model& model) {
+  for (const Map* const keys : {&model.metadata, model.metadata.find_as<Map>("gguf")})
+    if (keys != nullptr && (keys->find_as<std::string>("general.architecture") != nullptr ||
+                            keys->find_as<std::string>("general.type") != nullptr))
+      return keys;
+  return nullptr;
 }
 
 }  // namespace weightfs::summary

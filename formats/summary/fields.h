@@ -13,6 +13,10 @@
 
 #include "base/values/value.h"
 
+namespace weightfs {
+struct Model;
+}
+
 namespace weightfs::summary {
 
 using Number = std::optional<uint64_t>;
@@ -79,5 +83,8 @@ class Fields {
   std::vector<std::string>* warnings_ = nullptr;
   std::string prefix_;
 };
+
+/// The keys of the GGUF that the model is, or that an Ollama model has; null if it has none.
+const Map* gguf_keys_of(const Model& model);
 
 }  // namespace weightfs::summary

@@ -51,10 +51,11 @@ bool SmallFiles::has_below(std::string_view directory) const {
   return std::ranges::any_of(model_.parts, [&](const Part& part) { return part.path.starts_with(directory); });
 }
 
-std::string SmallFiles::head(const std::string& path, uint64_t most) {
+std::string SmallFiles::head(const std::string& path, uint64_t most, Bytes bytes) {
   const SourcePtr file = open(path);
   if (file == nullptr) return "";
-  auto text = read_text(*file, 0, std::min(most, file->size()));
+  const SourcePtr early = bytes == Bytes::unverified && file->size() > most ? file->unverified() : nullptr;
+  auto text = read_text(early != nullptr ? *early : *file, 0, std::min(most, file->size()));
   if (!text) warnings_.push_back(fmt::format("{}: {}", printable(path), text.error().message));
   return text ? std::move(*text) : "";
 }

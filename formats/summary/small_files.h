@@ -38,8 +38,9 @@ class SmallFiles {
   /// As object(). Fails with corrupt if the file has something else, and as checked_open() and parse_small_json() do.
   Result<const Map*> checked_object(const std::string& path);
 
-  /// The first bytes of a file, at most `most`; empty if there is none.
-  std::string head(const std::string& path, uint64_t most);
+  enum class Bytes { verified, unverified };
+  /// The first bytes of a file, at most `most`; empty if there is none. Unverified ones must not be served.
+  std::string head(const std::string& path, uint64_t most, Bytes bytes = Bytes::verified);
 
   bool has(const std::string& path) { return open(path) != nullptr; }
 

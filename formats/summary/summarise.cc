@@ -274,7 +274,7 @@ void leave_out_sums(bool has_stated_head, Summary& out) {
 // What is only known once the tensors are counted.
 void describe_tensors(Work& work, Roles& roles) {
   Summary& out = work.out;
-  const TensorNames names = parse_names(work.model.tensors, work.gguf != nullptr);
+  const TensorNames names = parse_names(work.model.tensors, out, work.gguf != nullptr);
   const Shapes shapes = shapes_of(work.model.tensors, names, roles.tensors);
   fill_from_shapes(work, shapes);
   std::optional<bool> tied = work.config.outer.flag("tie_word_embeddings");

@@ -10,7 +10,7 @@
 #include "base/values/json.h"
 #include "formats/format.h"
 #include "formats/mapping/tokenizer/chat_template.h"
-#include "formats/summary/facts/gguf_facts.h"
+#include "formats/summary/fields.h"
 #include "formats/summary/small_files.h"
 
 namespace weightfs::tokenizer {

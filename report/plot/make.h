@@ -82,9 +82,6 @@ bool is_vector(ShapeView shape);
 /// The tensors of each cell that are read for a sample: a layer may have hundreds of experts.
 inline constexpr size_t kSampledExperts = 4;
 
-/// "12" in a name with "experts.12.".
-std::optional<std::string_view> expert_of(std::string_view name);
-
 /// Whether it is of an expert, or stacks experts.
 bool has_experts(const NamedTensor& tensor);
 

@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/text.h"
+#include "formats/summary/tensors/tensor_name.h"
 #include "numbers/channels.h"
 #include "numbers/deviation.h"
 #include "numbers/statistics.h"
@@ -152,8 +153,7 @@ Result<double> figure_of(const NamedTensor& named, Metric metric, const Choices&
 }
 
 bool has_stacked_experts(const NamedTensor& named) {
-  return named.tensor.shape.size() == 3 &&
-         (named.name.find("_exps") != std::string::npos || named.name.find("experts") != std::string::npos);
+  return named.tensor.shape.size() == 3 && summary::has_word_of_experts(named.name);
 }
 
 // Squares and counts of the experts of each layer.
@@ -172,7 +172,7 @@ class ExpertSums {
   }
 
   Result<void> add(const NamedTensor& named, const Choices& choices) {
-    const auto expert = expert_of(named.name);
+    const auto expert = summary::expert_in(named.name);
     if (!expert && !has_stacked_experts(named)) return {};
     const Elements elements = TRY(Elements::of(named.tensor));
     const std::string layer = layer_of(named.name);
@@ -228,17 +228,6 @@ std::string note_of(const std::string& of_sheet, bool is_without_vectors, bool i
 
 }  // namespace
 
-std::optional<std::string_view> expert_of(std::string_view name) {
-  constexpr std::string_view kExperts = "experts";
-  const size_t at = name.find(kExperts);
-  if (at == name.npos || at + kExperts.size() + 1 >= name.size()) return std::nullopt;
-  const size_t begin = at + kExperts.size() + 1;
-  const size_t end = std::min(name.find_first_of("./", begin), name.size());
-  const std::string_view number = name.substr(begin, end - begin);
-  return !number.empty() && number.find_first_not_of("0123456789") == number.npos ? std::optional(number)
-                                                                                  : std::nullopt;
-}
-
 bool is_vector(ShapeView shape) {
   return std::ranges::count_if(shape, [](uint64_t size) { return size != 1; }) < 2;
 }
@@ -247,12 +236,12 @@ Place place_of(const std::string& name) {
   const std::string layer = layer_of(name);
   if (layer.empty()) return {name, "(no layer)"};
   std::string rest = name.size() > layer.size() ? name.substr(layer.size() + 1) : "";
-  if (const auto expert = expert_of(rest))
+  if (const auto expert = summary::expert_in(rest))
     rest.replace(static_cast<size_t>(expert->data() - rest.data()), expert->size(), "*");
   return {layer, rest};
 }
 
-bool has_experts(const NamedTensor& tensor) { return expert_of(tensor.name) || has_stacked_experts(tensor); }
+bool has_experts(const NamedTensor& tensor) { return summary::expert_in(tensor.name) || has_stacked_experts(tensor); }
 
 Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTensor>& tensors,
                             const std::vector<NamedTensor>& against, const Choices& choices,
@@ -270,7 +259,7 @@ Result<HeatMap> overview_of(const std::string& title, const std::vector<NamedTen
     if (is_without_vectors && is_vector(named.tensor.shape)) continue;
     const auto [layer, rest] = place_of(named.name);
     Pool& pool = sheet.at(layer, rest);
-    if (choices.sample && pool.tensors() >= kSampledExperts && expert_of(named.name)) continue;
+    if (choices.sample && pool.tensors() >= kSampledExperts && summary::expert_in(named.name)) continue;
     const auto value =
         metric == Metric::snr ? snr_of(named, others, choices) : figure_of(named, metric, choices, is_sample);
     if (!value) failed(named, value.error());

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "formats/completeness.h"
 #include "formats/summary/blocks.h"
+#include "formats/summary/tensors/tensor_name.h"
 #include "fs/tree/listing.h"
 #include "report/info/facts.h"
 #include "report/info/file_facts.h"
@@ -72,12 +73,9 @@ bool has_licence_text(const OpenModel& of) {
          });
 }
 
-bool has_experts(const OpenModel& of) {
-  const TensorList& tensors = of.model().tensors;
+bool has_experts(const TensorList& tensors, const summary::NameParser& names) {
   for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i)
-    if (tensors.name(i).find("experts") != std::string_view::npos ||
-        tensors.name(i).find("_exps") != std::string_view::npos)
-      return true;
+    if (names.is_expert(tensors.name(i))) return true;
   return false;
 }
 
@@ -130,7 +128,8 @@ Accepted<Content> describe_model(const Call& call) {
     if (fact_warnings.size() < kMaxWarnings && std::ranges::find(model.warnings, warning) == model.warnings.end())
       fact_warnings.emplace_back(printable(warning));
   const std::string licence = info::licence_of(subject);
-  Map bars = layer_bars(*of);
+  const summary::NameParser names(model, summarised.summary);
+  Map bars = layer_bars(*of, names);
   if (is_cancelled()) return httpd::refused(503, "cancelled");  // they are not whole
   return json_content(
       map_of({{"path", of->path()},
@@ -151,7 +150,7 @@ Accepted<Content> describe_model(const Call& call) {
               {"blocks", blocks_of(*of)},
               {"tensors", model.tensors.size()},
               {"parameters", summarised.summary.parameters ? Value(*summarised.summary.parameters) : Value()},
-              {"has_experts", has_experts(*of)},
+              {"has_experts", has_experts(model.tensors, names)},
               {"has_graph", has_graph},
               {"bars", std::move(bars)},
               {"files", std::move(files)}}));

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/cancel.h"
-#include "base/text.h"
 #include "formats/summary/adapter_name.h"
 #include "report/compare/select_tensors.h"
 #include "report/text/map_of.h"
@@ -19,44 +18,60 @@ constexpr size_t kMaxBars = 512;
 constexpr const char* kOthers = "other tensors";
 
 constexpr std::array<const char*, 6> kKinds = {"attention", "feed-forward", "experts", "embedding", "norm", "other"};
-constexpr size_t kEmbedding = 3, kNorm = 4;
+constexpr size_t kAttention = 0, kFeedForward = 1, kExperts = 2, kEmbedding = 3, kNorm = 4, kOther = 5;
 
-bool has_word(std::string_view name, std::initializer_list<const char*> words) {
-  return std::ranges::any_of(words, [&](const char* word) { return name.find(word) != name.npos; });
+// The kind of a part, as an index of kKinds.
+size_t kind_of(mapping::TensorPart part) {
+  using mapping::TensorPart;
+  switch (part) {
+    case TensorPart::embedding:
+    case TensorPart::lookup:
+    case TensorPart::head:
+      return kEmbedding;
+    case TensorPart::norm:
+    case TensorPart::query_norm:
+      return kNorm;
+    case TensorPart::attention:
+    case TensorPart::keys:
+    case TensorPart::latent:
+      return kAttention;
+    case TensorPart::feed_forward:
+    case TensorPart::feed_forward_in:
+    case TensorPart::router:
+      return kFeedForward;
+    case TensorPart::expert:
+    case TensorPart::shared_expert:
+      return kExperts;
+    case TensorPart::other:
+      break;
+  }
+  return kOther;
 }
 
-// The kind of a tensor by its name in lower case, as an index of kKinds.
-size_t kind_of(const std::string& lower) {
-  if (has_word(lower, {"exps", "expert"})) return 2;
-  if (has_word(lower, {"norm", "ln_", "layernorm", ".ln"})) return kNorm;
-  if (has_word(lower, {"attn", "attention", "q_proj", "k_proj", "v_proj", "o_proj", "qkv"})) return 0;
-  if (has_word(lower, {"ffn", "mlp", "feed_forward", "gate_proj", "up_proj", "down_proj", ".fc", "intermediate"}))
-    return 1;
-  if (has_word(lower, {"embd", "embed", "wte", "wpe", "lm_head"}) || lower.starts_with("output.")) return kEmbedding;
-  return 5;
-}
-
-// The kinds of names. What follows the layer is the same in each, and is looked at once.
+// The kinds of names.
 class Kinds {
  public:
-  size_t of(const std::string& name, const std::string& layer) {
-    const std::string_view rest = name.starts_with(layer) ? std::string_view(name).substr(layer.size()) : name;
+  explicit Kinds(const summary::NameParser& names) : names_(names) {}
+
+  // Words are looked for once where what follows the layer is the same.
+  size_t of(std::string_view name, std::string_view layer) {
+    if (const auto part = names_.part_in_table(name)) return kind_of(*part);
+    const std::string_view rest = name.starts_with(layer) ? name.substr(layer.size()) : name;
     if (const auto known = known_.find(rest); known != known_.end()) return known->second;
-    const size_t kind = kind_of(lower_case(name));
+    const size_t kind = kind_of(summary::part_by_words(name));
     constexpr size_t kMaxKnown = 10'000;
     if (known_.size() < kMaxKnown) known_.emplace(rest, kind);
     return kind;
   }
 
  private:
+  const summary::NameParser& names_;
   std::map<std::string, size_t, std::less<>> known_;
 };
 
 // The name of the bar of a tensor beside the layers, by what it is.
-const char* name_beside_layers(const std::string& name) {
-  const std::string lower = lower_case(name);
-  if (has_word(lower, {"lm_head", "output.weight", "output.bias"}) || lower.starts_with("head.")) return "head";
-  const size_t kind = kind_of(lower);
+const char* name_beside_layers(bool is_head, size_t kind) {
+  if (is_head) return "head";
   return kind == kEmbedding ? "embeddings" : kind == kNorm ? "norms" : kOthers;
 }
 
@@ -132,21 +147,25 @@ bool has_layers(const OpenModel& of) {
 
 }  // namespace
 
-Map layer_bars(const OpenModel& of) {
+std::string_view kind_of_bar(std::string_view name, const summary::NameParser& names) {
+  return kKinds.at(Kinds(names).of(name, ""));
+}
+
+Map layer_bars(const OpenModel& of, const summary::NameParser& names) {
   const TensorList& tensors = of.model().tensors;
   const bool are_layers = has_layers(of);
   Bars bars;
-  Kinds kinds;
+  Kinds kinds(names);
   for (size_t i = 0; i < tensors.size() && !is_cancelled(); ++i) {
     const std::string name = of.name(i);
     std::string bar = are_layers ? layer_of(name) : module_of(name);
     const size_t kind = kinds.of(name, are_layers ? bar : "");
-    if (bar.empty()) bar = name_beside_layers(name);
+    if (bar.empty()) bar = name_beside_layers(names.is_head(name), kind);
     bars.add(bar, name, i, kind, listed_bytes(tensors, i));
   }
-  List names;
-  for (const char* kind : kKinds) names.emplace_back(kind);
-  return map_of({{"of", are_layers ? "layers" : "modules"}, {"layers", bars.rows()}, {"kinds", std::move(names)}});
+  List all;
+  for (const char* kind : kKinds) all.emplace_back(kind);
+  return map_of({{"of", are_layers ? "layers" : "modules"}, {"layers", bars.rows()}, {"kinds", std::move(all)}});
 }
 
 }  // namespace weightfs::api

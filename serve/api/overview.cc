@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/cancel.h"
+#include "formats/summary/tensors/tensor_name.h"
 #include "report/compare/select_tensors.h"
 #include "report/plot/cells.h"
 #include "report/text/map_of.h"
@@ -123,7 +124,7 @@ Accepted<Content> experts(const Call& call) {
     if (is_cancelled()) return httpd::refused(503, "cancelled");
     plot::NamedTensor tensor = of->tensor(i);
     if (!plot::has_experts(tensor)) continue;
-    const auto expert = plot::expert_of(tensor.name);
+    const auto expert = summary::expert_in(tensor.name);
     cells.add({layer_of(tensor.name), std::string(expert.value_or(kStacked))}, tensor.name, of->model().tensors, i);
     tensors.push_back(std::move(tensor));
   }

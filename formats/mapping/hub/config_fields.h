@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/mapping/names.h"
 #include "formats/model.h"
+#include "formats/names/names.h"
 #include "formats/summary/fields.h"
 
 namespace weightfs::mapping {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "formats/mapping/names.h"
+#include "formats/names/names.h"
 #include "formats/tensor_list.h"
 
 namespace weightfs::mapping {

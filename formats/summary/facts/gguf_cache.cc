@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
 #include "formats/summary/facts/cache.h"
 #include "formats/summary/tensors/tensor_name.h"
 
@@ -85,20 +84,20 @@ Number state_elements(const Fields& own, const Summary& known) {
 enum class Kept : uint8_t { attention, state, both, nothing };
 
 // The layers with attention are those with the matrix of its keys.
-std::vector<Kept> by_tensors(const TensorList& tensors, uint64_t layers) {
+std::vector<Kept> by_tensors(const TensorList& tensors, const Summary& known, uint64_t layers) {
   std::vector<Kept> out(layers, Kept::state);
+  const NameParser parser(known, true);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string_view name = tensors.name(i);
-    if (!name.starts_with("blk.") || !(has_component(name, "attn_k") || has_component(name, "attn_kv_a_mqa"))) continue;
-    const auto layer = parse_number<uint64_t>(name.substr(4, name.find('.', 4) - 4));
-    if (layer && *layer < layers) out[*layer] = Kept::attention;
+    const TensorName name = parser.parse(tensors.name(i));
+    if ((name.is_keys || name.is_latent) && name.is_text() && name.layer < layers) out[name.layer] = Kept::attention;
   }
   return out;
 }
 
 // What each layer keeps although head_count_kv may be one number for all. `heads`: of keys and values.
-std::vector<Kept> kept_by_layers(const Fields& own, const TensorList& tensors, std::string_view architecture,
+std::vector<Kept> kept_by_layers(const Fields& own, const TensorList& tensors, const Summary& known,
                                  const std::vector<uint64_t>& heads) {
+  const std::string_view architecture = known.architecture;
   const uint64_t layers = heads.size();
   std::vector<Kept> out(layers, Kept::attention);
   const Number interval = own.number({"full_attention_interval"});
@@ -110,7 +109,7 @@ std::vector<Kept> kept_by_layers(const Fields& own, const TensorList& tensors, s
   } else if (!recurrent.empty()) {
     for (uint64_t i = 0; i < layers; ++i) out[i] = recurrent[i] == 0 ? Kept::attention : Kept::state;
   } else if (own.has("ssm.inner_size")) {
-    out = by_tensors(tensors, layers);
+    out = by_tensors(tensors, known, layers);
   }
   const bool has_others = architecture.starts_with("nemotron_h");  // layers that are a feed-forward part only
   const auto widths = has_others ? own.per_layer("feed_forward_length", layers) : std::vector<uint64_t>();
@@ -169,7 +168,7 @@ std::optional<ModelCache> cache_by_keys(const Fields& own, const TensorList& ten
   const CacheKeys keys(own, known.head_dim);
   const Number window = window_of(own, known);
   const auto slides = sliding_layers(own, known.architecture, layers);
-  const auto kept = kept_by_layers(own, tensors, known.architecture, heads);
+  const auto kept = kept_by_layers(own, tensors, known, heads);
   const uint64_t shared = own.number({"attention.shared_kv_layers"}).value_or(0);
   std::vector<LayerCache> caches;
   uint64_t recurrent = 0;

@@ -134,14 +134,6 @@ void describe_projector(const Fields& keys, Summary& out) {
 
 }  // namespace
 
-const Map* gguf_keys_of(const Model& model) {
-  for (const Map* const keys : {&model.metadata, model.metadata.find_as<Map>("gguf")})
-    if (keys != nullptr && (keys->find_as<std::string>("general.architecture") != nullptr ||
-                            keys->find_as<std::string>("general.type") != nullptr))
-      return keys;
-  return nullptr;
-}
-
 void describe_gguf(const Fields& keys, const TensorList& tensors, Summary& out) {
   out.architecture = keys.text({"general.architecture"});
   describe_origin(keys, out);

@@ -7,9 +7,6 @@
 
 namespace weightfs::summary {
 
-/// The keys of the GGUF that the model is, or that an Ollama model has; null if it has none.
-const Map* gguf_keys_of(const Model& model);
-
 /// Sets what the keys state. `keys` have the names that they have in the file.
 void describe_gguf(const Fields& keys, const TensorList& tensors, Summary& out);
 

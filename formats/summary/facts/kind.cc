@@ -201,9 +201,10 @@ std::string kind_by_gguf(const Model& model, const Map& keys, const Summary& kno
   if (known.architecture == "t5") return "encoder-decoder";
   if (known.architecture == "t5encoder" || known.architecture.find("bert") != std::string::npos) return "encoder";
   if (!known.layers) return "";
+  const NameParser parser(known, true);
   bool has_embedding = false;
   for (size_t i = 0; i < model.tensors.size() && !has_embedding; ++i)
-    has_embedding = has_component(model.tensors.name(i), "token_embd");
+    has_embedding = parser.parse(model.tensors.name(i)).is_embedding;
   if (!has_embedding) return "";
   return known.projector.empty() ? "causal-lm" : "vision-language";
 }

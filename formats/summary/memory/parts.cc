@@ -3,21 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "formats/summary/facts/config_file.h"
 #include "formats/summary/facts/gguf_cache.h"
-#include "formats/summary/facts/gguf_facts.h"
+#include "formats/summary/fields.h"
 #include "formats/summary/memory.h"
 #include "formats/summary/tensors/tensor_name.h"
 #include "formats/summary/tensors/totals.h"
 
 namespace weightfs::summary {
 namespace {
-
-// Inputs that are no matrix of the tokens; all are looked up, not multiplied.
-constexpr auto kLookedUp =
-    std::to_array<std::string_view>({"position_embd", "token_types", "per_layer_token_embd", "embed_tokens_per_layer"});
 
 bool has_block(const TensorName& name) { return name.is_text() && name.layer != TensorName::kNone; }
 
@@ -26,10 +21,9 @@ class Placement {
  public:
   Placement(const Summary& summary, MemoryParts& out) : summary_(summary), out_(out) {}
 
-  void add(const TensorName& name, std::string_view text, uint64_t bytes) {
+  void add(const TensorName& name, uint64_t bytes) {
     if (name.is_predictor || (has_block(name) && name.layer >= *summary_.layers)) return;  // of further tokens
-    const bool is_input = name.is_embedding || is_in(last_component(parent_of(text)), kLookedUp);
-    if (is_input) {
+    if (name.is_embedding || name.is_lookup) {
       out_.input += bytes;
       if (name.is_embedding && summary_.tied_embeddings.value_or(false)) out_.copied = bytes;
       return;
@@ -63,7 +57,7 @@ tl::unexpected<Error> unknown(std::string_view what) { return failure(Code::unsu
 
 Result<void> place_weights(const Model& model, const Summary& known, std::span<const Counted> counted,
                            MemoryParts& out) {
-  const TensorNames names = parse_names(model.tensors, gguf_keys_of(model) != nullptr);
+  const TensorNames names = parse_names(model.tensors, known, gguf_keys_of(model) != nullptr);
   const uint64_t blocks = count_blocks(names, *known.layers);
   out.blocks.resize(blocks + 1);
   Placement placement(known, out);
@@ -76,7 +70,7 @@ Result<void> place_weights(const Model& model, const Summary& known, std::span<c
     const uint64_t bytes = listed_bytes(model.tensors, i);
     total = sum(total, bytes);
     if (total.value_or(kMostBytes) >= kMostBytes) return unknown("its tensors have more bytes than any memory");
-    placement.add(names[i], model.tensors.name(i), bytes);
+    placement.add(names[i], bytes);
   }
   placement.finish();
   return {};
@@ -90,7 +84,7 @@ std::optional<ModelCache> find_caches(const Model& model, const Summary& known) 
   SmallFiles files(model);
   const Config config = read_config(files);
   if (!config.outer) return std::nullopt;
-  return cache_by_config(config, known, key_rows_of(model.tensors, parse_names(model.tensors, false)));
+  return cache_by_config(config, known, key_rows_of(model.tensors, parse_names(model.tensors, known, false)));
 }
 
 Result<void> place_caches(const ModelCache& cache, MemoryParts& out) {

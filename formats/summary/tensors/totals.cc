@@ -47,6 +47,7 @@ struct Parts {
   void add(const TensorName& name, ShapeView shape, Number elements, const Summary& known) {
     if (name.is_vision && known.kind != "vision") vision.add(elements);
     if (name.is_audio) audio.add(elements);
+    if (is_of_predictor(name, known)) return;
     if (is_embedding(name, shape)) embedding.add(elements);
     if (name.is_head) head.add(elements);
   }
@@ -113,10 +114,11 @@ void set_parameters(uint64_t parameters, Summary& out) {
 
 }  // namespace
 
-TensorNames parse_names(const TensorList& tensors, bool is_ggml) {
+TensorNames parse_names(const TensorList& tensors, const Summary& known, bool is_ggml) {
+  const NameParser parser(known, is_ggml);
   TensorNames names;
   names.reserve(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) names.push_back(parse_tensor_name(tensors.name(i), is_ggml));
+  for (size_t i = 0; i < tensors.size(); ++i) names.push_back(parser.parse(tensors.name(i)));
   return names;
 }
 
@@ -145,11 +147,9 @@ Shapes shapes_of(const TensorList& tensors, const TensorNames& names, const std:
 std::map<uint64_t, uint64_t> key_rows_of(const TensorList& tensors, const TensorNames& names) {
   std::map<uint64_t, uint64_t> out;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::string_view name = tensors.name(i);
     const ShapeView shape = tensors.shape(i);
     const std::string_view type = tensors.dtype(i)->name;
-    if (names[i].layer == TensorName::kNone || !names[i].is_text() || shape.size() != 2) continue;
-    if (!ends_with_components(name, "self_attn.k_proj.weight") || has_component(name, "encoder")) continue;
+    if (!names[i].is_keys || names[i].layer == TensorName::kNone || !names[i].is_text() || shape.size() != 2) continue;
     if (type == "bfloat16" || type.starts_with("float")) out.emplace(names[i].layer, shape[0]);
   }
   return out;

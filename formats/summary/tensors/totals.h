@@ -15,8 +15,8 @@ namespace weightfs::summary {
 
 /// The names of the tensors, each parsed once.
 using TensorNames = std::vector<TensorName>;
-/// `is_ggml`: of a model with the names of GGUF.
-TensorNames parse_names(const TensorList& tensors, bool is_ggml);
+/// `known` and `is_ggml` as in NameParser.
+TensorNames parse_names(const TensorList& tensors, const Summary& known, bool is_ggml);
 
 /// What names and shapes show of a text model without its configuration.
 struct Shapes {

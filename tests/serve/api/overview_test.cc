@@ -121,6 +121,7 @@ TEST(OverviewOfApi, TypesOfExpertsThatDifferAreNamedTogether) {
 
 TEST(OverviewOfApi, CellsOfExpertsNameTheirTensors) {
   Served served(experts());
+  EXPECT_THAT(served.members("model", {"has_experts"}), ElementsAre("has_experts true"));
   EXPECT_THAT(served.members("experts?mode=full", {"columns", "tensors", "counts"}),
               ElementsAre(R"(columns ["0","1","2"])", "tensors [[3,4,5],[8,9,10]]", "counts [[1,1,1],[1,1,1]]"));
 }
@@ -189,8 +190,8 @@ TEST(ModelOfApi, StateAndLicenceAreMembers) {
       Served(builder).members("model", {"complete", "verification", "licence", "has_licence_text", "fact_warnings"}),
       ElementsAre("complete true", R"x(verification "not verified (no digest known)")x", R"(licence "apache-2.0")",
                   "has_licence_text false", "fact_warnings []"));
-  EXPECT_THAT(Served(SafetensorsBuilder().tensor("w", "F32", "1", "four")).members("model", {"licence"}),
-              ElementsAre("licence null"));
+  EXPECT_THAT(Served(SafetensorsBuilder().tensor("w", "F32", "1", "four")).members("model", {"licence", "has_experts"}),
+              ElementsAre("licence null", "has_experts false"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The one table of names: which tensor of a repository is which tensor of a GGUF, and what happens to its values.
+// The one table of names: which tensor of a repository is which tensor of a GGUF, which part of a model it is, and what
+// happens to its values.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,27 @@
 #include <string>
 #include <string_view>
 
-#include "formats/mapping/architecture.h"
+#include "formats/names/architecture.h"
 
 namespace weightfs::mapping {
+
+/// Which part of a model a tensor is. What only few architectures have is `other`.
+enum class TensorPart : uint8_t {
+  other,
+  embedding,        ///< the matrix of the tokens, at the input
+  lookup,           ///< of what else is looked up there: positions, types, tokens for each layer
+  head,             ///< a score for each token, at the output
+  norm,             ///< except a query_norm
+  query_norm,       ///< of the queries of one head
+  attention,        ///< except keys and latent
+  keys,             ///< the matrix of the keys of all heads
+  latent,           ///< the matrix of what keys and values are compressed to
+  feed_forward,     ///< except feed_forward_in
+  feed_forward_in,  ///< a matrix with a row for each feature of the network
+  expert,           ///< one of which only some are used for a token, or all of them in one tensor
+  shared_expert,    ///< used for every token
+  router,           ///< chooses experts, or weighs shared ones
+};
 
 /// What happens to the values on the way from the repository to the GGUF.
 enum class Op : uint8_t {
@@ -45,6 +64,7 @@ struct NameRow {
   uint32_t architectures;  ///< bit 1 << Arch
   std::string_view hub;
   std::string_view gguf;
+  TensorPart part = TensorPart::other;
   Op op = Op::none;
 };
 

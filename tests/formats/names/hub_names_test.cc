@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "formats/mapping/names.h"
+#include "formats/names/names.h"
 
 namespace weightfs::hub_names_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/mapping/architecture.h"
+#include "formats/names/architecture.h"
 
 #include <algorithm>
 #include <array>
