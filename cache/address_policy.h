@@ -16,6 +16,11 @@ namespace weightfs {
 /// empty for a public address. An IPv4 address embedded in IPv6 (mapped, NAT64, 6to4) is classified as IPv4.
 std::string_view special_use(const in6_addr& address);
 
+/// Whether the address is one of those, all link-local or private, where AWS serves keys to its own machines and
+/// containers: 169.254.169.254, 169.254.170.2, 169.254.170.23, fd00:ec2::254 and fd00:ec2::23. (docs.aws.amazon.com:
+/// "Instance metadata service", "Amazon ECS task IAM role", "EKS Pod Identity".)
+bool is_metadata_address(const in6_addr& address);
+
 /// Whether the address is in a network, "10.0.0.0/8" or "fd00::/8", or is this address: "::1". An IPv4 address is in no
 /// IPv6 network.
 bool is_in(const in6_addr& address, std::string_view network);

@@ -23,6 +23,9 @@ struct Certificates {
   static std::vector<std::string> places();
 };
 
+/// Why a certificate was not accepted: the words of the TLS library, and what to do.
+std::string why_not_accepted(const std::string& detail, bool insecure);
+
 /// Said where there is none.
 inline constexpr const char* kNoCertificates = "no certificates found: install ca-certificates, or set SSL_CERT_FILE";
 

@@ -4,7 +4,20 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace weightfs::http {
+
+/// A parsed URL.
+struct Url {
+  std::string text;  ///< normalized, without the fragment
+  std::string scheme;
+  std::string host;
+  std::string origin;
+};
+
+/// Fails with unsupported when the URL must not be fetched.
+Result<Url> parse_url(const std::string& text);
 
 /// The origin of a URL ("https://example.com:443"), to which credentials are limited; empty unless it is a valid http
 /// or https URL.
@@ -13,7 +26,11 @@ std::string origin_of(const std::string& url);
 /// Resolves `reference` against `base` (RFC 3986, section 5); empty when it is invalid.
 std::string resolve_url(const std::string& base, const std::string& reference);
 
-/// A URL as it is requested: encoded, without the fragment; unchanged if it is invalid.
+/// A URL whose scheme and host are in lower case, if it is one of http or https: both are the same in any case (RFC
+/// 3986, section 6.2.2.1). Keys of the cache need one spelling.
+std::string with_lower_case_host(std::string url);
+
+/// A URL as it is requested: encoded, its host in lower case, without the fragment; unchanged if it is invalid.
 std::string normalized_url(const std::string& url);
 
 /// Whether a redirect between the URLs is allowed: never from https to http.

@@ -1,13 +1,16 @@
 #include "cache/address_policy.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "base/text.h"
+#include "cache/http/exchange.h"
 
 namespace weightfs {
 namespace {
@@ -92,6 +95,12 @@ std::string_view special_use(const in6_addr& address) {
   return is_mapped(address) || is_in(address, "2000::/3") ? "" : "reserved";
 }
 
+bool is_metadata_address(const in6_addr& address) {
+  constexpr std::array kAddresses = {"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", "fd00:ec2::254",
+                                     "fd00:ec2::23"};
+  return std::any_of(kAddresses.begin(), kAddresses.end(), [&](const char* each) { return is_in(address, each); });
+}
+
 std::string printable_address(const in6_addr& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (is_mapped(address))
@@ -137,3 +146,22 @@ bool is_confidential(std::string_view origin) {
 }
 
 }  // namespace weightfs
+
+namespace weightfs::http {
+
+std::string AddressPolicy::refusal(const std::optional<in6_addr>& address) const {
+  if (!address) return "refused: unknown address";
+  const std::string_view use = special_use(*address);
+  // App Service gives tokens at changing addresses of this network.
+  const bool is_local_service = is_metadata_address(*address) || is_in(*address, "169.254.0.0/16");
+  if (loopback_only && use != "loopback" && !(metadata && is_local_service))
+    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(*address));
+  if (public_only && !use.empty())
+    return fmt::format("refused: {} is a {} address; {} must have public addresses; use --allow-private-urls",
+                       printable_address(*address), use, subject);
+  if (!metadata && is_metadata_address(*address))
+    return fmt::format("refused: {} gives keys of this machine", printable_address(*address));
+  return "";
+}
+
+}  // namespace weightfs::http

@@ -1,5 +1,6 @@
 #include "cache/certificates.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -63,6 +64,19 @@ std::vector<std::string> Certificates::places() {
   for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
     if (const std::string named = environment(name); !named.empty()) all.push_back(named);
   return all;
+}
+
+std::string why_not_accepted(const std::string& detail, bool insecure) {
+  std::string text = "certificate not accepted: " + detail;
+  const bool is_unknown = detail.find("issuer") != detail.npos || detail.find("self") != detail.npos ||
+                          detail.find("first certificate") != detail.npos;
+  const Certificates trusted = Certificates::find();
+  if (trusted.empty()) return kNoCertificates;
+  if (is_unknown)
+    text += trusted.setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"
+                                    : fmt::format("; its authority is not in {}", trusted.setting);
+  if (insecure) text += "; --insecure permits http://, but does not skip the check of certificates";
+  return text;
 }
 
 }  // namespace weightfs

@@ -1,66 +1,15 @@
 #include "cache/http/client.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <new>
-#include <stop_token>
+#include <array>
 
 #include "base/text.h"
-#include "cache/http/exchange.h"
 
 namespace weightfs::http {
-namespace {
 
-constexpr int kMaxRedirects = 10;
-constexpr size_t kMaxIdle = 32;  // handles, each with a few connections
-
-// `is_public_redirect`: `url` is the target of redirects, and the server of the first URL has a public address.
-AddressPolicy policy_of(const Options& options, const Request& request, const Url& url, bool is_public_redirect) {
-  const bool container = request.trust == Trust::container;
-  AddressPolicy policy;
-  policy.public_only = !options.allow_private_urls && (container || request.public_only || is_public_redirect);
-  policy.loopback_only = !container && url.scheme == "http" && !options.insecure;
-  policy.subject = container            ? "URLs in containers"
-                   : is_public_redirect ? "redirects from public addresses"
-                                        : "requests for a public registry";
-  return policy;
-}
-
-// The target of a redirect.
-Result<Url> redirected(const Url& from, std::string_view location) {
-  const std::string to = resolve_url(from.text, std::string(location));
-  if (to.empty())
-    return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", printable_url(from.text)));
-  if (!may_redirect(from.text, to))
-    return failure(Code::forbidden,
-                   fmt::format("{}: refused: redirect from https to {}", printable_url(from.text), printable_url(to)));
-  return parse_url(to);
-}
-
-// Delivers the response to a challenge that was not answered.
-Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
-  TRY_VOID(handler.on_response(result.response));
-  if (result.challenge_body.empty()) return {};
-  return handler.on_body(std::as_bytes(std::span(result.challenge_body)));
-}
-
-}  // namespace
-
-CurlHandlePtr Client::take(const std::string& origin) {
+void Client::count_request(const std::string& origin, uint64_t count) {
   const std::scoped_lock lock(mutex_);
-  ++requests_[requests_.size() < kMaxOrigins || requests_.contains(origin) ? origin : "other"];
-  auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& handle) { return handle.first == origin; });
-  if (found == idle_.end() && idle_.size() < kMaxIdle) return new_curl_handle();
-  if (found == idle_.end()) found = idle_.begin();
-  CurlHandlePtr handle = std::move(found->second);
-  idle_.erase(found);
-  return handle;
-}
-
-void Client::give_back(CurlHandlePtr handle, const std::string& origin) {
-  const std::scoped_lock lock(mutex_);
-  if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+  requests_[requests_.size() < kMaxOrigins || requests_.contains(origin) ? origin : "other"] += count;
 }
 
 void Client::record_answer(const std::string& origin, int status) {
@@ -81,6 +30,11 @@ bool Client::is_expected_to_answer(const std::string& origin, Trust trust) const
   if (trust == Trust::user && patience().count() > 0) return true;
   const std::scoped_lock lock(mutex_);
   return answered_.contains(origin);
+}
+
+void Client::record_end_of_fetcher() {
+  const std::scoped_lock lock(mutex_);
+  waiting_.has_fetcher_ended = true;
 }
 
 Waiting Client::waiting() const {
@@ -107,62 +61,62 @@ Client::Wait::~Wait() {
   --client_.waiting_.requests;
 }
 
+void Client::record_keys(const std::string& url, const KeyOrigin& keys) {
+  const std::string origin = origin_of(url);
+  const std::scoped_lock lock(mutex_);
+  if (keys.from.empty())
+    keys_.erase(origin);
+  else if (keys_.size() < kMaxOrigins || keys_.contains(origin))
+    keys_[origin] = keys;
+}
+
+std::map<std::string, KeyOrigin> Client::keys() const {
+  const std::scoped_lock lock(mutex_);
+  return keys_;
+}
+
 std::map<std::string, uint64_t> Client::requests() const {
   const std::scoped_lock lock(mutex_);
   return requests_;
 }
 
-Result<void> Client::perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) try {
-  Url first = TRY(parse_url(request.url));
-  const std::string first_origin = first.origin;
-  std::string origin = first_origin;  // of the current URL
-  const ResponseHandler recorded{[&](const Response& response) {
-                                   record_answer(origin, response.status);
-                                   return handler.on_response(response);
-                                 },
-                                 handler.on_body, handler.on_wait};
-  ExchangeRequest exchange{.options = options_, .request = request, .handler = recorded, .url = std::move(first)};
-  bool is_public_redirect = false;
-  bool was_challenged = false;
-  for (int redirects = 0;;) {
-    exchange.policy = policy_of(options_, request, exchange.url, is_public_redirect);
-    const bool same_origin = request.credentials != nullptr && exchange.url.origin == first_origin;
-    exchange.may_be_challenged = same_origin && !was_challenged;
-    exchange.credential_headers.clear();
-    std::string authorization;
-    if (same_origin) {
-      const bool is_head = request.method == Request::Method::head;
-      exchange.credential_headers = request.credentials->headers(is_head ? "HEAD" : "GET", exchange.url.text);
-      authorization = request.credentials->authorization();
-      if (!authorization.empty()) exchange.credential_headers.push_back("Authorization: " + authorization);
-    }
-    origin = exchange.url.origin;
-    exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
-    CurlHandlePtr handle = take(origin);
-    const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
-    give_back(std::move(handle), origin);
-    if (result.kind == ExchangeResult::Kind::final) return {};
-    record_answer(origin, result.response.status);
-    if (result.kind == ExchangeResult::Kind::redirect) {
-      if (redirects == 0) is_public_redirect = result.response.from_public;
-      if (++redirects > kMaxRedirects)
-        return failure(Code::network,
-                       fmt::format("{}: more than {} redirects", printable_url(exchange.url.text), kMaxRedirects));
-      exchange.url = TRY(redirected(exchange.url, result.response.header("location")));
-    } else {
-      was_challenged = true;
-      if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
-        return deliver(result, handler);
-    }
-  }
-} catch (const std::bad_alloc&) {
-  return failure(Code::resource, "out of memory");
+CredentialsName Client::keys_of_source(const std::string& url) const {
+  using Kind = CredentialsName::Kind;
+  const std::string server = origin_of(url);
+  if (options_.has_source_token) return {.kind = Kind::web, .server = server};
+  return server.starts_with("https://") ? CredentialsName{.kind = Kind::site, .server = server} : CredentialsName();
+}
+
+Result<CredentialsPtr> Client::credentials_of_source(const std::string& url) {
+  const CredentialsName name = keys_of_source(url);
+  return name.kind == CredentialsName::Kind::none ? CredentialsPtr() : credentials(name);
 }
 
 std::string_view Response::header(std::string_view name) const {
   const auto found =
       std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; });
   return found == headers.end() ? std::string_view() : found->second;
+}
+
+bool Response::is_encoded() const {
+  // The registry of IANA, without "identity".
+  constexpr std::array<std::string_view, 12> kCodings = {"gzip", "x-gzip",   "deflate",    "br",
+                                                         "zstd", "compress", "x-compress", "aes128gcm",
+                                                         "dcb",  "dcz",      "exi",        "pack200-gzip"};
+  for (const auto& [name, value] : headers) {
+    if (name != "content-encoding") continue;
+    for (std::string_view rest = value; !rest.empty();) {
+      const std::string_view word = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+      if (std::ranges::find(kCodings, lower_case(trimmed(word))) != kCodings.end()) return true;
+    }
+  }
+  return false;
+}
+
+bool Response::has_unknown_coding() const {
+  const std::string_view words = header("content-encoding");
+  return !words.empty() && lower_case(words) != "identity" && !is_encoded();
 }
 
 }  // namespace weightfs::http

@@ -1,6 +1,5 @@
-// An HTTP client: one request with its redirects, the body delivered as it arrives. Every hop is checked against the
-// rules for schemes and addresses. Only exchange.cc and url.cc use libcurl; the same URL parser serves checks and
-// requests.
+// Requests over HTTP: one request with its redirects, the body delivered as it arrives. This process sends them
+// (direct_client.h), or the fetcher does (cache/fetcher.h).
 #pragma once
 
 #include <atomic>
@@ -9,30 +8,43 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "cache/http/keyring.h"
 #include "cache/http/request.h"
 
 namespace weightfs::http {
 
-/// Thread-safe; connections are reused.
-class Client {
+/// Thread-safe.
+class Client : public std::enable_shared_from_this<Client> {
  public:
   explicit Client(Options options) : options_(std::move(options)) {}
+  virtual ~Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
   /// Performs the request; returns after the last byte of the body. Follows at most 10 redirects, each checked like the
-  /// first URL; never from https to http, and to a non-public address only if the first one was not public either. Uses
+  /// first URL; never from https to http, and to a non-public address only if no server before it was public. Uses
   /// proxies like curl (http_proxy, https_proxy, all_proxy, no_proxy): through a proxy, only address literals are
   /// checked. Fails with network for network errors (no connection, stalled, too slow, truncated) and when `stop`
   /// is set (polled ten times a second); with unreachable if the server's certificate is not accepted, or no server of
   /// this origin has ever answered; with unsupported for another scheme, and with
   /// forbidden when a rule refuses the URL or its address. An error status is not a failure.
-  Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop);
+  virtual Result<void> perform(const Request& request, const ResponseHandler& handler, const std::stop_token& stop) = 0;
+
+  /// The user's credentials of this name, for requests of this client; never null. Fails if they cannot be read.
+  virtual Result<CredentialsPtr> credentials(const CredentialsName& name) = 0;
+
+  /// Those for a URL that is a source, or is beside it: the token of --source-token-file, without one the login for an
+  /// https server.
+  CredentialsName keys_of_source(const std::string& url) const;
+  /// The credentials of that name; null if it is none. Fails as credentials() does.
+  Result<CredentialsPtr> credentials_of_source(const std::string& url);
 
   const Options& options() const { return options_; }
 
@@ -61,22 +73,26 @@ class Client {
   std::map<std::string, uint64_t> requests() const;
   static constexpr size_t kMaxOrigins = 32;
 
- private:
-  // A handle for one request, which is counted.
-  CurlHandlePtr take(const std::string& origin);
-  void give_back(CurlHandlePtr handle, const std::string& origin);
+  /// Where the keys are from that were sent last, by origin; at most kMaxOrigins.
+  std::map<std::string, KeyOrigin> keys() const;
+
+ protected:
+  void count_request(const std::string& origin, uint64_t count = 1);
+  void record_end_of_fetcher();
+  /// The keys of a request to `url`.
+  void record_keys(const std::string& url, const KeyOrigin& keys);
+  /// A response with this status.
   void record_answer(const std::string& origin, int status);
   bool is_expected_to_answer(const std::string& origin, Trust trust) const;
 
+ private:
   const Options options_;
   std::atomic<std::chrono::milliseconds> patience_{};
-  mutable std::mutex mutex_;                                 // guards the rest
-  std::vector<std::pair<std::string, CurlHandlePtr>> idle_;  // with the origin of the newest connection of each
+  mutable std::mutex mutex_;  // guards the rest
   std::map<std::string, uint64_t> requests_;
+  std::map<std::string, KeyOrigin> keys_;
   std::set<std::string> answered_;  // origins that have; at most kMaxOrigins
   Waiting waiting_;
 };
-
-using ClientPtr = std::shared_ptr<Client>;
 
 }  // namespace weightfs::http

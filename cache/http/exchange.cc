@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cache/address_policy.h"
 #include "cache/certificates.h"
+#include "cache/http/error_text.h"
 #include "cache/http/proxy.h"
 
 namespace weightfs::http {
@@ -36,20 +37,8 @@ struct CurlHandle {
 };
 
 CurlHandlePtr new_curl_handle() {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  static_cast<void>(ready);
+  [[maybe_unused]] static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   return std::make_shared<CurlHandle>();
-}
-
-std::string AddressPolicy::refusal(const std::optional<in6_addr>& address) const {
-  if (!address) return "refused: unknown address";
-  const std::string_view use = special_use(*address);
-  if (loopback_only && use != "loopback")
-    return fmt::format("plain http to {} refused; use https or --insecure", printable_address(*address));
-  if (public_only && !use.empty())
-    return fmt::format("refused: {} is a {} address; {} must have public addresses; use --allow-private-urls",
-                       printable_address(*address), use, subject);
-  return "";
 }
 
 namespace {
@@ -57,35 +46,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxHeaders = 256 * 1024;
-constexpr size_t kMaxUnread = 64 * 1024;  // of the body of a redirect or challenge, to reuse the connection
+// The body of a redirect, challenge or refusal is read that far, to reuse the connection.
+constexpr size_t kMaxUnread = 64 * 1024;
 
 // The buffer of an exchange, in bytes; there may be 64 of them. One of 512 KiB was slower by a tenth.
 constexpr long kBuffer = 64 * 1024;
 constexpr int kStopPollMs = 100;  // ms
-
-// A message of a library or the system, to follow a colon.
-std::string uncapitalized(std::string text) {
-  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0)
-    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-  return printable(text);
-}
-
-std::string human_time(std::chrono::milliseconds time) {
-  return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
-}
-
-std::string text_about_certificate(const std::string& detail, bool insecure) {
-  std::string text = "certificate not accepted: " + detail;
-  const bool is_unknown = detail.find("issuer") != detail.npos || detail.find("self") != detail.npos ||
-                          detail.find("first certificate") != detail.npos;
-  const Certificates trusted = Certificates::find();
-  if (trusted.empty()) return kNoCertificates;
-  if (is_unknown)
-    text += trusted.setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"
-                                    : fmt::format("; its authority is not in {}", trusted.setting);
-  if (insecure) text += "; --insecure permits http://, but does not skip the check of certificates";
-  return text;
-}
 
 using HeaderList = std::unique_ptr<curl_slist, decltype([](curl_slist* list) { curl_slist_free_all(list); })>;
 
@@ -100,10 +66,19 @@ Result<void> add(HeaderList& list, const std::string& header) {
   return {};
 }
 
+template <class Set>
+void set_method(const Request& request, const Set& set) {
+  set(CURLOPT_NOBODY, request.method == Request::Method::head ? 1L : 0L);
+  if (request.method == Request::Method::put) set(CURLOPT_CUSTOMREQUEST, "PUT");
+  if (request.method == Request::Method::post) set(CURLOPT_POSTFIELDS, request.body.c_str());  // without a NUL
+}
+
 class HttpExchange {
  public:
   explicit HttpExchange(const ExchangeRequest& request)
-      : request_(request), url_(request.url), policy_(request.policy), proxy_(proxy_of(url_.scheme, url_.host)) {}
+      : request_(request), url_(request.url), policy_(request.policy) {
+    if (request.request.purpose != Purpose::metadata) proxy_ = proxy_of(url_.scheme, url_.host);
+  }
 
   Result<ExchangeResult> run(CurlHandle& handle, const std::stop_token& stop);
 
@@ -130,16 +105,19 @@ class HttpExchange {
   Result<void> check_literal_address();
   Result<void> configure(CurlHandle& handle);
   Result<void> on_header_line(std::string_view line);
+  bool has_body() const;
+  ExchangeResult::Kind kind_of_response() const;
   Result<void> end_of_headers();
   Result<void> on_body_bytes(std::span<const char> bytes);
   Result<CURLcode> transfer(CurlHandle& handle, const std::stop_token& stop);
   Result<void> check_timeouts(CURL* easy);
   void poll(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
+  Error proxy_refusal(int status) const;
   Error tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const;
   Error response_error(CURLcode code, const std::string& detail) const;
-  Error timed_out(const std::string& text) const {
-    return timeout(fmt::format("{}: {}", printable_url(url_.text), text));
+  Error timed_out(const std::string& text, Code code = Code::network) const {
+    return timeout(fmt::format("{}: {}", printable_url(url_.text), text), code);
   }
   Error error(Code code, const std::string& text) const {
     return {code, fmt::format("{}: {}", printable_url(url_.text), text)};
@@ -150,14 +128,15 @@ class HttpExchange {
   const ExchangeRequest& request_;
   const Url& url_;
   const AddressPolicy& policy_;
-  const std::string proxy_;
+  Proxy proxy_;
   HeaderList headers_;
+  CURL* easy_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> text_{};
 
   std::optional<Kind> kind_;  // after the headers
   Response response_;
   size_t header_bytes_ = 0;
-  std::string challenge_body_;
+  std::string body_;
   size_t skipped_ = 0;
   bool has_new_bytes_ = false;  // since the last on_wait
   bool is_public_ = false;
@@ -185,7 +164,7 @@ curl_socket_t HttpExchange::on_socket(void* self, curlsocktype, curl_sockaddr* a
   HttpExchange& exchange = of(self);
   std::string forbidden;
   const bool known = exchange.run_callback([&]() -> Result<void> {
-    if (exchange.proxy_.empty()) forbidden = exchange.policy_.refusal(address_of(address->addr));
+    if (exchange.proxy_.url.empty()) forbidden = exchange.policy_.refusal(address_of(address->addr));
     if (!forbidden.empty()) exchange.refusal_ = forbidden;
     return {};
   });
@@ -198,10 +177,10 @@ int HttpExchange::on_connected(void* self, char* remote, char*, int, int) {
   HttpExchange& exchange = of(self);
   exchange.connected_ = true;
   const bool allowed = exchange.run_callback([&]() -> Result<void> {
-    const auto address = literal_address(exchange.proxy_.empty() ? remote : exchange.url_.host);
-    exchange.is_public_ = address ? special_use(*address).empty() : !exchange.proxy_.empty();
+    const auto address = literal_address(exchange.proxy_.url.empty() ? remote : exchange.url_.host);
+    exchange.is_public_ = address ? special_use(*address).empty() : !exchange.proxy_.url.empty();
     // Through a proxy, literals were checked before.
-    exchange.refusal_ = exchange.proxy_.empty() ? exchange.policy_.refusal(address) : "";
+    exchange.refusal_ = exchange.proxy_.url.empty() ? exchange.policy_.refusal(address) : "";
     if (!exchange.refusal_.empty()) return tl::unexpected(exchange.error(Code::forbidden, exchange.refusal_));
     return {};
   });
@@ -218,6 +197,9 @@ Result<void> HttpExchange::on_header_line(std::string_view line) {
     const std::string_view status = trimmed(line.substr(std::min(line.find(' '), line.size())));
     response_ = Response{0, {}, url_.text, is_public_};
     std::from_chars(status.data(), status.data() + status.size(), response_.status);
+    // A range of an encoded body cannot be decoded.
+    const bool is_decoded = request_.is_decoded && response_.status != 206;
+    curl_easy_setopt(easy_, CURLOPT_HTTP_CONTENT_DECODING, is_decoded ? 1L : 0L);
     return {};
   }
   const std::string_view text = trimmed(line);
@@ -229,14 +211,28 @@ Result<void> HttpExchange::on_header_line(std::string_view line) {
   return {};
 }
 
+// Whether libcurl may decode a body.
+bool HttpExchange::has_body() const {
+  return response_.status != 206 && request_.request.method != Request::Method::head;
+}
+
+ExchangeResult::Kind HttpExchange::kind_of_response() const {
+  constexpr std::array kRedirects = {301, 302, 303, 307, 308};
+  const int status = response_.status;
+  if (status == 401 && request_.may_be_challenged && !response_.header("www-authenticate").empty())
+    return Kind::challenge;
+  const bool moved = std::find(kRedirects.begin(), kRedirects.end(), status) != kRedirects.end();
+  if (moved && !response_.header("location").empty()) return Kind::redirect;
+  if ((status == 400 || status == 401 || status == 403) && request_.may_be_refused) return Kind::refusal;
+  return request_.is_decoded && has_body() && response_.has_unknown_coding() ? Kind::not_encoded : Kind::final;
+}
+
 Result<void> HttpExchange::end_of_headers() {
   if (response_.status < 200) return {};
-  constexpr std::array kRedirects = {301, 302, 303, 307, 308};
-  const bool moved = std::find(kRedirects.begin(), kRedirects.end(), response_.status) != kRedirects.end();
-  kind_ = Kind::final;
-  if (moved && !response_.header("location").empty()) kind_ = Kind::redirect;
-  if (response_.status == 401 && request_.may_be_challenged && !response_.header("www-authenticate").empty())
-    kind_ = Kind::challenge;
+  if (response_.status == 407 && !proxy_.url.empty()) return tl::unexpected(proxy_refusal(407));
+  kind_ = kind_of_response();
+  if (kind_ == Kind::final && !request_.is_decoded && has_body() && response_.is_encoded())
+    return tl::unexpected(error(Code::corrupt, "the content encoding has changed"));
   return kind_ == Kind::final ? request_.handler.on_response(response_) : Result<void>();
 }
 
@@ -248,14 +244,14 @@ Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
   skipped_ += bytes.size();
   if (skipped_ > kMaxUnread)
     return failure(Code::corrupt, fmt::format("response body too large: more than {}", human_size(kMaxUnread)));
-  if (kind_ == Kind::challenge) challenge_body_.append(bytes.data(), bytes.size());
+  if (kind_ != Kind::redirect) body_.append(bytes.data(), bytes.size());
   return {};
 }
 
 // Address literals are refused without DNS. Through a proxy, only the proxy resolves names.
 Result<void> HttpExchange::check_literal_address() {
   const auto address = literal_address(url_.host);
-  if (!address && policy_.loopback_only && !proxy_.empty())
+  if (!address && policy_.loopback_only && !proxy_.url.empty())
     return tl::unexpected(error(Code::forbidden, "plain http through a proxy refused; use https or --insecure"));
   const std::string forbidden = address ? policy_.refusal(address) : "";
   if (!forbidden.empty()) return tl::unexpected(error(Code::forbidden, forbidden));
@@ -271,13 +267,15 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   };
   const long connect_timeout = static_cast<long>(request_.options.connect_timeout.count());
   curl_easy_reset(handle.easy);
-  set(CURLOPT_URL, url_.text.c_str());
+  const std::string& query = request_.secret_query;
+  const char* const before_query = query.empty() ? "" : url_.text.find('?') == url_.text.npos ? "?" : "&";
+  set(CURLOPT_URL, (url_.text + before_query + query).c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
-  set(CURLOPT_PROXY, proxy_.c_str());
+  set(CURLOPT_PROXY, proxy_.url.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
-  if (url_.scheme == "https" || proxy_.starts_with("https:")) {
+  if (url_.scheme == "https" || proxy_.url.starts_with("https:")) {
     const Certificates trusted = Certificates::find();
     const char* const file = trusted.file.empty() ? nullptr : trusted.file.c_str();
     const char* const directory = trusted.directory.empty() ? nullptr : trusted.directory.c_str();
@@ -295,7 +293,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   // Any value makes libcurl decode the body; "" requests all supported encodings.
   set(CURLOPT_ACCEPT_ENCODING, request_.request.encoded ? "" : "identity");
   set(CURLOPT_HTTPHEADER, headers_.get());
-  set(CURLOPT_NOBODY, request_.request.method == Request::Method::head ? 1L : 0L);
+  set_method(request_.request, set);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   set(CURLOPT_ERRORBUFFER, text_.data());
   set(CURLOPT_HEADERFUNCTION, &HttpExchange::on_header);
@@ -313,6 +311,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
 Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::stop_token& stop) {
   TRY_VOID(check_literal_address());
   TRY_VOID(configure(handle));
+  easy_ = handle.easy;
   if (curl_multi_add_handle(handle.multi, handle.easy) != CURLM_OK) throw std::bad_alloc();
   const auto code = transfer(handle, stop);
   curl_multi_remove_handle(handle.multi, handle.easy);
@@ -323,7 +322,7 @@ Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::stop_tok
     if (*code != CURLE_OK) return tl::unexpected(error_of(handle.easy, *code));
     if (!kind_) return tl::unexpected(error(Code::network, "truncated before the end of the headers"));
   }
-  return ExchangeResult{*kind_, std::move(response_), std::move(challenge_body_)};
+  return ExchangeResult{*kind_, std::move(response_), std::move(body_)};
 }
 
 // libcurl's result; fails when the wait ended early.
@@ -386,16 +385,20 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   const Code contact = request_.is_expected_to_answer ? Code::network : Code::unreachable;
   // libcurl quotes the proxy with its password.
   if (detail.starts_with("unsupported proxy"))
-    return error(contact, fmt::format("unsupported proxy {}", printable_url(proxy_)));
+    return error(contact, fmt::format("unsupported proxy {}", printable_url(proxy_.url)));
+  long connect = 0;  // the status of a tunnel
+  curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &connect);
+  if (connect >= 400) return proxy_refusal(static_cast<int>(connect));
+  const std::string by = proxy_.url.empty() ? "" : to_text(proxy_) + ": ";
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return error(contact, "cannot resolve the host name");
     case CURLE_COULDNT_RESOLVE_PROXY:
-      return error(contact, "cannot resolve the proxy's name");
+      return error(contact, by + "cannot resolve its name");
     case CURLE_OPERATION_TIMEDOUT:
-      return timed_out(fmt::format("no connection within {}", human_time(request_.options.connect_timeout)));
+      return timed_out(by + "no connection within " + human_time(request_.options.connect_timeout), contact);
     case CURLE_COULDNT_CONNECT:
-      return error(contact, system);
+      return error(contact, by + system);
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
       return error(Code::network, system);
@@ -408,9 +411,13 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   }
 }
 
+Error HttpExchange::proxy_refusal(int status) const {
+  return error(is_temporary(status) ? Code::network : Code::forbidden, refusal_text(proxy_, status));
+}
+
 Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const {
   if (code == CURLE_PEER_FAILED_VERIFICATION)
-    return error(Code::unreachable, text_about_certificate(detail, request_.options.insecure));
+    return error(Code::unreachable, why_not_accepted(detail, request_.options.insecure));
   if (code == CURLE_SSL_CACERT_BADFILE) {
     const Certificates trusted = Certificates::find();
     if (trusted.empty()) return error(Code::unreachable, kNoCertificates);
@@ -420,6 +427,8 @@ Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& de
   if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
     return error(Code::unreachable,
                  "the server does not speak TLS at this port; use http:// if it is a server without TLS");
+  if (detail.find("certificate required") != detail.npos || detail.find("alert bad certificate") != detail.npos)
+    return error(Code::forbidden, "the server requires a client certificate, which weightfs does not send");
   return error(contact, "TLS: " + system);
 }
 

@@ -1,5 +1,5 @@
-// A single HTTP exchange over a libcurl connection, without redirects; client.cc combines exchanges to requests. Every
-// connection is checked against the address policy of the URL.
+// A single HTTP exchange over a libcurl connection, without redirects; direct_client.cc combines exchanges to requests.
+// Every connection is checked against the address policy of the URL.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,24 +11,15 @@
 #include <vector>
 
 #include "cache/http/request.h"
+#include "cache/url.h"
 
 namespace weightfs::http {
-
-/// A parsed URL.
-struct Url {
-  std::string text;  ///< normalized, without the fragment
-  std::string scheme;
-  std::string host;
-  std::string origin;
-};
-
-/// Fails with unsupported when the URL must not be fetched.
-Result<Url> parse_url(const std::string& text);
 
 /// Which addresses may be connected to.
 struct AddressPolicy {
   bool public_only = false;
   bool loopback_only = false;
+  bool metadata = false;  ///< is_metadata_address() is permitted, and with loopback_only also 169.254.0.0/16
   std::string_view subject = {};
 
   /// The reason why an address is refused; empty if it is allowed. No address is always refused.
@@ -46,16 +37,25 @@ struct ExchangeRequest {
   Url url;
   AddressPolicy policy = {};
   std::vector<std::string> credential_headers = {};
+  std::string secret_query = {};  ///< sent behind that of the URL
   bool may_be_challenged = false;
+  bool may_be_refused = false;         ///< the keys can be read again
   bool is_expected_to_answer = false;  ///< if it does not, it is taken for out of reach, and not for a wrong name
+  bool is_decoded = true;              ///< libcurl refuses a body with a Content-Encoding that it does not know
 };
 
 /// The result. The response handler was called only for `final`.
 struct ExchangeResult {
-  enum class Kind { final, redirect, challenge };
+  enum class Kind {
+    final,
+    redirect,
+    challenge,
+    refusal,
+    not_encoded,  ///< the body has to be requested without `is_decoded`
+  };
   Kind kind;
   Response response;
-  std::string challenge_body;  ///< the first bytes of the body of a challenge
+  std::string body;  ///< the first bytes of the body of a challenge or refusal
 };
 
 Result<ExchangeResult> run_exchange(CurlHandle& handle, const ExchangeRequest& request, const std::stop_token& stop);

@@ -1,11 +1,17 @@
 #include "cache/http/proxy.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/url.h"
 
 namespace weightfs::http {
 namespace {
@@ -39,10 +45,25 @@ bool is_exempt(const std::string& host, const std::string& list) {
 
 }  // namespace
 
-std::string proxy_of(const std::string& scheme, const std::string& host) {
-  std::string proxy = scheme == "https" ? environment({"https_proxy", "HTTPS_PROXY"}) : environment("http_proxy");
-  if (proxy.empty()) proxy = environment({"all_proxy", "ALL_PROXY"});
-  return proxy.empty() || is_exempt(host, environment({"no_proxy", "NO_PROXY"})) ? "" : proxy;
+std::string to_text(const Proxy& proxy) {
+  const bool has_scheme = proxy.url.find("://") != std::string::npos;
+  return fmt::format("the proxy {} (${})", printable_url(has_scheme ? proxy.url : "http://" + proxy.url),
+                     proxy.variable);
+}
+
+std::string refusal_text(const Proxy& proxy, int status) {
+  const std::string_view hint = status == 407 ? ", which needs a user and password in it" : "";
+  return fmt::format("{} answers {}{}", to_text(proxy), status, hint);
+}
+
+Proxy proxy_of(const std::string& scheme, const std::string& host) {
+  constexpr std::array kOfHttps = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+  constexpr std::array kOfHttp = {"http_proxy", "all_proxy", "ALL_PROXY"};
+  const std::span<const char* const> names = scheme == "https" ? std::span<const char* const>(kOfHttps) : kOfHttp;
+  for (const char* const name : names)
+    if (std::string url = environment(name); !url.empty())
+      return is_exempt(host, environment({"no_proxy", "NO_PROXY"})) ? Proxy() : Proxy{std::move(url), name};
+  return {};
 }
 
 }  // namespace weightfs::http

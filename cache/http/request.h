@@ -27,6 +27,7 @@ struct Waiting {
   uint64_t requests = 0;
   std::optional<std::chrono::system_clock::time_point> since = {};  ///< no server has answered since then
   std::string reason = {};                                          ///< of the last failure
+  bool has_fetcher_ended = false;                                   ///< no request can be sent any more
   bool is_outage = false;  ///< the usual number of attempts has failed; see Client::wait_for_network()
 };
 
@@ -36,9 +37,10 @@ struct Options {
   /// Minimum bytes per second during the response: the average over twice the stall timeout, counting only time spent
   /// waiting for the network.
   uint64_t min_speed = 1024;
-  int max_retries = 5;              ///< of a request, without progress in between; some are retried less often
+  int max_retries = 5;              ///< of a request, without progress in between
   bool allow_private_urls = false;  ///< allow URLs in containers to reach loopback, link-local and private addresses
   bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
+  bool has_source_token = false;    ///< the user has a token for the server of the URLs that are sources
   std::string user_agent = "weightfs";
   /// Called before each wait for another attempt, with its length. From any thread; may be null.
   std::function<void(const Waiting& waiting, std::chrono::milliseconds delay)> on_retry = {};
@@ -49,6 +51,18 @@ struct Options {
 
 struct Response;
 
+/// Where keys are from, and when they were read: never the keys.
+struct KeyOrigin {
+  std::string from = {};  ///< "$HF_TOKEN", or the path of a file; empty: there are no keys
+  std::chrono::sys_seconds read = {};
+
+  bool operator==(const KeyOrigin&) const = default;
+};
+
+inline std::chrono::sys_seconds current_second() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 /// Authenticates requests to one host.
 class Credentials {
  public:
@@ -56,6 +70,10 @@ class Credentials {
   Credentials() = default;
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
+
+  /// Called before each exchange that uses them: obtains or renews keys that expire. Fails if there are none that may
+  /// be sent; then nothing is sent. Thread-safe.
+  virtual Result<void> prepare(const std::stop_token& /*stop*/) { return {}; }
 
   /// The value of the Authorization header; empty for none. Thread-safe.
   virtual std::string authorization() { return {}; }
@@ -67,13 +85,34 @@ class Credentials {
     return false;
   }
 
+  /// A number for the keys that authorization() and headers() use now; 0: they are never read again.
+  virtual uint64_t generation() { return 0; }
+
+  /// A server refused a request with the keys `sent`, a generation: whether there are others now. Thread-safe.
+  virtual bool read_again(uint64_t /*sent*/, const std::stop_token& /*stop*/) { return false; }
+
   /// Further headers for a request to `url` and for each redirect to the same scheme, host and port: a signature of
   /// this request, headers of the user's configuration. Thread-safe.
   virtual std::vector<std::string> headers(std::string_view /*method*/, const std::string& /*url*/) { return {}; }
 
+  /// As headers(), for a request that also has the headers `sent`, if a signature covers them.
+  virtual std::vector<std::string> headers_beside(std::string_view method, const std::string& url,
+                                                  const std::vector<std::string>& /*sent*/) {
+    return headers(method, url);
+  }
+
+  /// Secret parameters for the query of these requests: "sig=…"; empty for none. Response::url is without them. A
+  /// redirect of such a request is refused: its target may repeat them.
+  virtual std::string query() { return {}; }
+
+  /// The source of the keys that were used last.
+  virtual KeyOrigin key_origin() { return {}; }
+
   /// The credentials used last, for messages ("tried as alice"); empty if none were requested.
   virtual std::string description() { return {}; }
 };
+
+using CredentialsPtr = std::shared_ptr<Credentials>;
 
 /// Credentials with one Authorization header for every request.
 class FixedCredentials final : public Credentials {
@@ -88,8 +127,16 @@ class FixedCredentials final : public Credentials {
   const std::string description_;
 };
 
+/// What a request is for. A process without network can only ask for content (cache/fetcher.h).
+enum class Purpose {
+  content,
+  keys,      ///< of the user, from a service: a redirect is refused
+  metadata,  ///< the same from a service of the machine (is_metadata_address()): also without a proxy, and plain http
+             ///< reaches these addresses, 169.254.0.0/16 and loopback, whatever the options permit
+};
+
 struct Request {
-  enum class Method { get, head };
+  enum class Method { get, head, post, put };
 
   std::string url;
   Trust trust = Trust::user;
@@ -98,8 +145,10 @@ struct Request {
   std::vector<std::string> headers = {};
   bool encoded = false;  ///< request gzip, br, deflate or zstd; encoded bodies are decoded in any case
   /// Sent only to the scheme, host and port of `url`; null for none.
-  std::shared_ptr<Credentials> credentials = nullptr;
+  CredentialsPtr credentials = nullptr;
   bool public_only = false;  ///< connect only to public addresses, because a public server named `url`
+  Purpose purpose = Purpose::content;
+  std::string body = {};  ///< of a POST: application/x-www-form-urlencoded
   /// The request fails with network at this time.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
@@ -107,12 +156,18 @@ struct Request {
 /// A response without its body.
 struct Response {
   int status = 0;
-  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case, values trimmed
-  std::string url;                                           ///< the final URL after redirects
-  bool from_public = false;                                  ///< the server's address is known to be public
+  std::vector<std::pair<std::string, std::string>> headers = {};  ///< names in lower case, values trimmed
+  std::string url;                                                ///< the final URL after redirects
+  bool from_public = false;                                       ///< the server's address is known to be public
 
   /// The first header of this name (in lower case); empty if there is none.
   std::string_view header(std::string_view name) const;
+
+  /// Whether a content coding was applied to the body, by its Content-Encoding. Objects are also stored with words
+  /// there that are no registered coding, like "aws-chunked" and "utf-8": their bytes are as they are (RFC 9110, 8.4).
+  bool is_encoded() const;
+  /// Whether it has such words only, beside "identity".
+  bool has_unknown_coding() const;
 };
 
 /// Whether a server may answer a repetition of the request otherwise: 408, 425, 429 and 5xx.

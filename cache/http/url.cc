@@ -1,12 +1,14 @@
+#include "cache/url.h"
+
 #include <curl/curl.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
 #include "base/text.h"
 #include "cache/http/client.h"
-#include "cache/http/exchange.h"
 
 namespace weightfs::http {
 namespace {
@@ -37,8 +39,19 @@ bool is_web(const CurlUrl& url) {
 
 }  // namespace
 
+std::string with_lower_case_host(std::string url) {
+  const std::string scheme = lower_case(url.substr(0, url.find("//") + 2));
+  if (scheme != "http://" && scheme != "https://") return url;
+  const size_t end = std::min(url.find_first_of("/?#\\", scheme.size()), url.size());
+  const size_t at = url.substr(0, end).rfind('@');
+  const size_t begin = at == url.npos ? scheme.size() : at + 1;
+  if (url[begin] == '[') return scheme + url.substr(scheme.size());  // the zone of an address has a case
+  return scheme + url.substr(scheme.size(), begin - scheme.size()) + lower_case(url.substr(begin, end - begin)) +
+         url.substr(end);
+}
+
 Result<Url> parse_url(const std::string& text) {
-  const CurlUrl url = parse(text);
+  const CurlUrl url = parse(with_lower_case_host(text));
   if (!is_web(url))
     return failure(Code::unsupported, fmt::format("{}: only http and https are supported", printable_url(text)));
   if (!part(url, CURLUPART_USER).empty() || !part(url, CURLUPART_PASSWORD).empty())
@@ -69,7 +82,7 @@ std::string normalized_url(const std::string& url) {
 }
 
 std::string printable_url(const std::string& url) {
-  const CurlUrl parts = parse(url, kLenient | CURLU_NON_SUPPORT_SCHEME);
+  const CurlUrl parts = parse(with_lower_case_host(url), kLenient | CURLU_NON_SUPPORT_SCHEME);
   if (parts == nullptr) return "invalid URL";
   for (const CURLUPart secret :
        {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_QUERY, CURLUPART_FRAGMENT})

@@ -8,6 +8,7 @@
 #include "cache/cache_directory.h"
 #include "cache/disk_quota.h"
 #include "cli/console/source_error.h"
+#include "cli/fetcher/fetcher.h"
 #include "cli/mount/mount_point.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
@@ -34,6 +35,7 @@ Result<sandbox::SandboxStatus> confine(const Plan& plan, const Rights& rights) {
   sandbox::SandboxAccess access = rights.access;
   sandbox::SandboxAccess of_sources = sandbox::access_for(plan.sources, plan.options.access, plan.flags);
   access.network = of_sources.network;
+  access.passes_files |= !plan.flags.offline;  // to the fetcher
   append(of_sources.files.read, access.files.read);
   append(of_sources.files.write, access.files.write);
   access.files = std::move(of_sources.files);
@@ -46,16 +48,37 @@ Plan Plan::make(std::vector<std::string> sources, OpenOptions options, StoreFlag
                 std::function<void(const std::string&)> warn) {
   sandbox::settle_network(sources, options, flags);
   Plan plan{std::move(sources), {}, std::move(options), std::move(flags), std::move(warn)};
+  plan.options.registries.bucket_flags = plan.flags.buckets;
   for (const std::string& source : plan.sources) plan.absolute.push_back(absolute_source(source));
   return plan;
 }
 
 Result<Confined> Confined::enter(Privileged before) {
   Plan& plan = before.plan;
-  const BlobStorePtr store = TRY(use_store(plan.sources, plan.options, plan.flags, plan.warn));
+  const bool is_fetched = plan.flags.sandbox && !plan.flags.offline;
+  Sender sender;
+  if (is_fetched) {
+    plan.options.log = plan.warn;
+    Fetcher fetcher = TRY(start_fetcher(plan.sources, plan.options, plan.flags));
+    sender = {std::move(fetcher.socket), std::move(fetcher.s3),      std::move(fetcher.google),
+              std::move(fetcher.azure),  std::move(fetcher.mirrors), std::move(fetcher.process)};
+  } else {
+    TRY_VOID(read_credentials(plan.sources, plan.options));
+    sender.s3 = plan.options.registries.s3;
+    sender.google = plan.options.registries.google;
+    sender.azure = plan.options.registries.azure;
+    const auto forget_keys = [&](auto& settings) {
+      if (plan.flags.offline && settings != nullptr)
+        settings = std::make_shared<const std::remove_cvref_t<decltype(*settings)>>(settings->without_keys());
+    };
+    forget_keys(sender.s3);
+    forget_keys(sender.google);
+    forget_keys(sender.azure);
+  }
+  const BlobStorePtr store = TRY(use_store(plan.sources, plan.options, plan.flags, std::move(sender), plan.warn));
   PrefetchOptions prefetch = prefetch_options(plan.flags, plan.prefetch, plan.warn);
-  TRY_VOID(read_credentials(plan.sources, plan.options));
   sandbox::SandboxStatus status = TRY(confine(plan, before.rights));
+  status.has_fetcher = is_fetched;
   Confined confined(std::move(plan), std::move(status));
   confined.store = store;
   confined.prefetch = std::move(prefetch);

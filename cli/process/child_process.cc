@@ -65,6 +65,11 @@ void close_all_but(std::vector<int> kept) {
   ::close_range(from, ~0U, 0);
 }
 
+void close_standard_descriptors() {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.number(), standard);
+}
+
 std::string ProcessResult::last_line(std::string_view program) const {
   std::string_view text = stderr_text;
   while (text.ends_with('\n')) text.remove_suffix(1);

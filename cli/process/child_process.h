@@ -34,6 +34,10 @@ ProcessResult run_program(std::vector<std::string> words, Stderr where);
 /// Closes all descriptors but the standard ones and `kept`, of which negative ones are none.
 void close_all_but(std::vector<int> kept);
 
+/// Opens /dev/null in the place of the standard descriptors: a caller that captures the output of this program must not
+/// wait for a process that only serves it.
+void close_standard_descriptors();
+
 /// A program that runs in the background and inherits standard error.
 class ChildProcess {
  public:

@@ -39,9 +39,26 @@ std::vector<std::string> take_arguments(int argc, char** argv) {
 }
 
 void forget_logins() {
-  for (const char* const name :
-       {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
-        "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}) {
+  for (const char* const name : {"AWS_ACCESS_KEY_ID",
+                                 "AWS_SECRET_ACCESS_KEY",
+                                 "AWS_SESSION_TOKEN",
+                                 "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                 "HF_TOKEN",
+                                 "HUGGING_FACE_HUB_TOKEN",
+                                 "MODELSCOPE_API_TOKEN",
+                                 "AZURE_STORAGE_CONNECTION_STRING",
+                                 "AZURE_STORAGE_ACCOUNT_KEY",
+                                 "AZURE_STORAGE_ACCESS_KEY",
+                                 "AZURE_STORAGE_KEY",
+                                 "AZURE_STORAGE_SAS_TOKEN",
+                                 "AZURE_CLIENT_SECRET",
+                                 "IDENTITY_HEADER",
+                                 "MSI_SECRET",
+                                 "http_proxy",
+                                 "https_proxy",
+                                 "HTTPS_PROXY",
+                                 "all_proxy",
+                                 "ALL_PROXY"}) {
     char* const value = std::getenv(name);
     if (value == nullptr) continue;
     ::explicit_bzero(value, std::strlen(value));

@@ -22,7 +22,8 @@
 #include "cache/paths.h"
 #include "cli/sandbox/sandbox.h"
 #include "protocols/huggingface.h"
-#include "protocols/mirrors.h"
+#include "protocols/modelscope.h"
+#include "protocols/netrc.h"
 #include "protocols/registry.h"
 #include "sources/disk/digest_notes.h"
 #include "sources/disk/stated_digests.h"
@@ -229,11 +230,21 @@ Paths network_files() {
   const Paths certificates = Certificates::places();
   paths.insert(paths.end(), certificates.begin(), certificates.end());
   add_certificates(paths, environment("SSL_CERT_DIR"));
-  const CredentialPaths keys = CredentialPaths::of_user();
-  const MirrorFiles mirrors = MirrorFiles::of_user();
-  paths.insert(paths.end(), {keys.ollama_key, keys.docker_config, mirrors.containerd, mirrors.containers,
-                             mirrors.containers + ".d", huggingface::token_path()});
+  paths.push_back(CredentialPaths::of_user().ollama_key);
   return paths;
+}
+
+// A file that is replaced is another one for Landlock: so its directory, too, unless other things are there.
+void add_key_file(Paths& paths, const std::string& file) {
+  if (file.empty()) return;
+  paths.push_back(file);
+  for (std::filesystem::path each : {std::filesystem::path(file), std::filesystem::path()}) {
+    std::error_code failed;
+    if (each.empty()) each = std::filesystem::canonical(file, failed);
+    const auto folder = std::filesystem::canonical(each.parent_path(), failed);
+    if (!failed && !is_shared_directory(folder) && !std::filesystem::exists(folder / "hub", failed))
+      paths.push_back(folder);
+  }
 }
 
 // The cache creates its directory with the first blob, but a rule needs an existing directory.
@@ -247,7 +258,7 @@ void add_cache(FileAccess& files, const StoreFlags& store_flags) {
 }  // namespace
 
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags) {
-  SandboxAccess granted{{}, store_flags.offline ? Network::none : Network::connect};
+  SandboxAccess granted{{}, Network::none};  // requests are the fetcher's
   SourceFiles found(access);
   for (const std::string& source : sources) found.add(source);
   Paths& read = granted.files.read;
@@ -258,9 +269,25 @@ SandboxAccess access_for(const std::vector<std::string>& sources, const Access& 
   add_existing(read, well_known_stores());
   add_existing(read, local_ollama_stores());
   add_existing(read, system_files());
-  if (granted.network == Network::connect) add_existing(read, network_files());
   granted.files.write.emplace_back("/dev/null");
   add_cache(granted.files, store_flags);
+  return granted;
+}
+
+SandboxAccess access_for_fetcher(const std::vector<std::string>& key_files) {
+  SandboxAccess granted{{}, Network::connect};
+  Paths keys;
+  const CredentialPaths logins = CredentialPaths::of_user();
+  add_key_file(keys, logins.docker_config);
+  for (const std::string& file : logins.auth_files) add_key_file(keys, file);
+  add_key_file(keys, huggingface::token_path());
+  add_key_file(keys, modelscope::token_path());
+  add_key_file(keys, netrc::path());
+  for (const std::string& file : key_files) add_key_file(keys, file);
+  add_existing(granted.files.read, keys);
+  add_existing(granted.files.read, system_files());
+  add_existing(granted.files.read, network_files());
+  granted.files.write.emplace_back("/dev/null");
   return granted;
 }
 

@@ -69,6 +69,7 @@ Map as_value(const SandboxStatus& status) {
   out.append("seccomp", status.seccomp);
   out.append("landlock", static_cast<uint64_t>(status.landlock));
   out.append("network", status.network == Network::connect);
+  out.append("fetcher", status.has_fetcher);
   return out;
 }
 

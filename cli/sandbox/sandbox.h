@@ -27,6 +27,7 @@ struct SandboxStatus {
   bool seccomp = false;
   int landlock = 0;  ///< version; 0: not active
   Network network = Network::connect;
+  bool has_fetcher = false;  ///< another process, which reads no container, has the network for this one
   MayOpen proof = {};
 
  private:
@@ -44,7 +45,7 @@ struct SandboxAccess {
   Network network;
   bool accepts = false;       ///< connections, on sockets that listen already
   bool watches = false;       ///< directories of the sources, until it ends
-  bool passes_files = false;  ///< open files, to a broker
+  bool passes_files = false;  ///< open files, to a broker or the fetcher
   bool rings = false;         ///< requests of the kernel come by io_uring
 };
 
@@ -59,10 +60,14 @@ Result<SandboxStatus> enter_sandbox(const SandboxAccess& access, const std::func
 SandboxStatus without_sandbox(const std::function<void(const std::string&)>& warn);
 
 /// The access that `sources` need: the sources read-only (of a file its directory, too), the targets of links in them,
-/// other programs' stores, the cache read-write, and the files read by the C library and libcurl. Creates the directory
+/// other programs' stores, the cache read-write, and the files read by the C library. Creates the directory
 /// of the cache, because a rule needs an existing path. For root only links owned by root are followed, unless `access`
 /// follows all links.
 SandboxAccess access_for(const std::vector<std::string>& sources, const Access& access, const StoreFlags& store_flags);
+
+/// The access of the fetcher: the network, and the files read by the C library and libcurl, and those with the user's
+/// keys: logins, tokens, and `key_files` (s3::Settings::files, and that of --source-token-file).
+SandboxAccess access_for_fetcher(const std::vector<std::string>& key_files);
 
 /// The broker of a command: it opens temporary files, unless the sandbox is off, and renames or removes `output` if
 /// that is not null, even if the command is killed. Null if there is nothing to do. Fails with io.

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/direct_client.h"
 #include "cache/download/request_with_retry.h"
-#include "cache/http/client.h"
 #include "tests/support/http_server.h"
 
 namespace weightfs::http_fixture {
@@ -48,7 +48,7 @@ inline std::string describe(const Result<download::Response>& page) {
 }
 
 inline std::string send(const http::Request& request, http::Options options = quick()) {
-  http::Client http(std::move(options));
+  http::DirectClient http(std::move(options));
   return describe(download::send_request(http, request, 1 << 20, kNeverStop));
 }
 

@@ -58,6 +58,20 @@ std::optional<std::string> next_head(int fd, std::string& kept) {
   }
 }
 
+// The body of that length; nothing when the client has gone.
+std::optional<std::string> next_body(int fd, std::string& kept, uint64_t size) {
+  if (size > kMaxHead) return std::nullopt;
+  while (kept.size() < size) {
+    char buffer[4096];
+    const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
+    if (got <= 0) return std::nullopt;
+    kept.append(buffer, static_cast<size_t>(got));
+  }
+  std::string body = kept.substr(0, size);
+  kept.erase(0, size);
+  return body;
+}
+
 SeenRequest parsed(const std::string& head) {
   SeenRequest seen;
   const size_t line = head.find("\r\n");
@@ -155,6 +169,9 @@ struct HttpServer::State {
       const auto head = next_head(fd, kept);
       if (!head) break;
       SeenRequest request = parsed(*head);
+      auto body = next_body(fd, kept, number(request.header("content-length")).value_or(0));
+      if (!body) break;
+      request.body = std::move(*body);
       request.connection = connection;
       {
         const std::scoped_lock lock(mutex);

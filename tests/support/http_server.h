@@ -21,6 +21,7 @@ struct SeenRequest {
   std::string method;
   std::string target;                          ///< "/v2/…?query"
   std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;                            ///< of a POST
   uint64_t connection = 0;                     ///< counts connections from 0
 
   std::string header(const std::string& name) const;

@@ -47,15 +47,15 @@ TEST_F(Proxy, PasswordIsNotInMessages) {
 }
 
 TEST_F(Proxy, IsChosenByScheme) {
-  EXPECT_EQ(proxy_of("http", "example.com"), "");
+  EXPECT_EQ(proxy_of("http", "example.com").url, "");
   ::setenv("HTTP_PROXY", "http://evil", 1);  // in a CGI script: set from a header of the client
-  EXPECT_EQ(proxy_of("http", "example.com"), "");
+  EXPECT_EQ(proxy_of("http", "example.com").url, "");
   ::setenv("ALL_PROXY", "socks5://all", 1);
-  EXPECT_EQ(proxy_of("http", "example.com"), "socks5://all");
+  EXPECT_EQ(proxy_of("http", "example.com").url, "socks5://all");
   ::setenv("http_proxy", "http://one", 1);
   ::setenv("HTTPS_PROXY", "http://two", 1);
-  EXPECT_EQ(proxy_of("http", "example.com"), "http://one");
-  EXPECT_EQ(proxy_of("https", "example.com"), "http://two");
+  EXPECT_EQ(proxy_of("http", "example.com").url, "http://one");
+  EXPECT_EQ(proxy_of("https", "example.com").url, "http://two");
 }
 
 TEST_F(Proxy, IsBypassedForNoProxyHosts) {
@@ -63,11 +63,11 @@ TEST_F(Proxy, IsBypassedForNoProxyHosts) {
   ::setenv("no_proxy", " .example.com, 10.0.0.0/8\tintern,::1,192.168.1.1", 1);
   for (const char* host :
        {"example.com", "a.EXAMPLE.com", "a.example.com.", "10.1.2.3", "[::1]", "intern", "192.168.1.1"})
-    EXPECT_EQ(proxy_of("http", host), "") << host;
+    EXPECT_EQ(proxy_of("http", host).url, "") << host;
   for (const char* host : {"badexample.com", "example.org", "11.0.0.1", "::2", "1.192.168.1.1x", "192.168.1.2"})
-    EXPECT_EQ(proxy_of("http", host), "http://proxy") << host;
+    EXPECT_EQ(proxy_of("http", host).url, "http://proxy") << host;
   ::setenv("no_proxy", "*", 1);
-  EXPECT_EQ(proxy_of("http", "example.org"), "");
+  EXPECT_EQ(proxy_of("http", "example.org").url, "");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(HttpClient, EveryRedirectStatusIsFollowed) {
     if (request.target == "/4") return void(wire.send(answer("308 Permanent", "", {"Location: /a b"})));
     wire.send(answer("200 OK", request.target));
   });
-  Client http(quick());
+  DirectClient http(quick());
   const auto page = download::send_request(http, get(server.url("/0")), 100, kNeverStop);
   ASSERT_EQ(describe(page), "200 /a%20b");
   EXPECT_EQ(page->head.url, server.url("/a%20b"));
@@ -40,8 +40,44 @@ TEST(HttpClient, RedirectWithoutLocationIsDeliveredAsResponse) {
 
 TEST(HttpClient, RedirectLoopEndsAfterTen) {
   HttpServer server(always(answer("302 Found", "", {"Location: /again"})));
-  EXPECT_THAT(send(get(server.url("/"))), HasSubstr("network: " + server.url("/again") + ": more than 10 redirects"));
+  EXPECT_THAT(send(get(server.url("/"))),
+              HasSubstr("unsupported: " + server.url("/again") + ": more than 10 redirects"));
   EXPECT_EQ(server.requests().size(), 11u);
+}
+
+// Credentials of which there are `more`.
+class RenewableCredentials final : public http::Credentials {
+ public:
+  explicit RenewableCredentials(int more) : more_(more) {}
+  std::string authorization() override { return fmt::format("Key {}", generation_); }
+  uint64_t generation() override { return generation_; }
+  bool read_again(uint64_t sent, const std::stop_token& /*stop*/) override {
+    if (sent == generation_ && more_-- > 0) ++generation_;
+    return sent != generation_;
+  }
+
+ private:
+  int more_;
+  uint64_t generation_ = 1;
+};
+
+TEST(HttpClient, RefusedKeysAreReadAgainOnce) {
+  HttpServer server(always(answer("403 Forbidden", "no")));
+  http::Request request = get(server.url("/"));
+  for (const auto& [more, requests] : {std::pair(0, 1u), std::pair(1, 2u), std::pair(9, 2u)}) {
+    const size_t before = server.requests().size();
+    request.credentials = std::make_shared<RenewableCredentials>(more);
+    EXPECT_EQ(send(request), "403 no");
+    EXPECT_EQ(server.requests().size() - before, requests) << more;
+    EXPECT_EQ(server.requests().back().header("authorization"), fmt::format("Key {}", requests));
+  }
+}
+
+TEST(HttpClient, LongTextOfARefusalIsCut) {
+  HttpServer server(always(answer("403 Forbidden", std::string(1 << 20, 'x'))));
+  http::Request request = get(server.url("/"));
+  request.credentials = std::make_shared<RenewableCredentials>(0);
+  EXPECT_THAT(send(request), testing::StartsWith("403 xxx"));
 }
 
 TEST(HttpClient, RedirectToOtherSchemeIsRefused) {
@@ -88,7 +124,7 @@ TEST(HttpClient, ContainerCannotReachLoopbackInAnyNotation) {
 
 TEST(HttpClient, ContainerCannotReuseConnectionToPrivateAddress) {
   HttpServer server(always(answer("200 OK", "secret")));
-  Client http(quick());
+  DirectClient http(quick());
   EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 100, kNeverStop)), "200 secret");
   EXPECT_THAT(describe(download::send_request(http, get(server.url("/"), Trust::container), 100, kNeverStop)),
               HasSubstr("forbidden: "));

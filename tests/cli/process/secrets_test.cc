@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,17 @@ TEST(Secrets, OtherArgumentsAreKept) {
 TEST(Secrets, ProgramWithoutArgumentsHasNone) {
   char* none = nullptr;
   EXPECT_THAT(take_arguments(0, &none), ElementsAre());
+}
+
+TEST(Secrets, KeysOfTheEnvironmentAreOverwritten) {
+  for (const std::string name : {"AZURE_CLIENT_SECRET", "IDENTITY_HEADER", "MSI_SECRET"}) {
+    static std::string entry;  // a part of the environment
+    entry = name + "=TOPSECRET";
+    ::putenv(entry.data());
+    forget_logins();
+    EXPECT_EQ(std::getenv(name.c_str()), nullptr) << name;
+    EXPECT_EQ(entry.find("SECRET", name.size()), std::string::npos) << name;
+  }
 }
 
 }  // namespace

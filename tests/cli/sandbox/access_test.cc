@@ -25,7 +25,7 @@ class CertificateRules : public testing::Test {
   }
   std::vector<std::string> rules() const {
     std::vector<std::string> found;
-    for (const std::string& path : sandbox::access_for({}, {}, {}).files.read)
+    for (const std::string& path : sandbox::access_for_fetcher({}).files.read)
       if (path.starts_with(root_.path(""))) found.push_back(path.substr(root_.path("").size()));
     std::ranges::sort(found);
     return found;
@@ -44,12 +44,21 @@ TEST_F(CertificateRules, ManyLinksToADirectoryTakeOneRule) {
   EXPECT_EQ(rules(), (std::vector<std::string>{"authorities", "certs"}));
 }
 
-TEST_F(CertificateRules, ThereAreNoneWithoutNetwork) {
+TEST_F(CertificateRules, ThereAreNoneWhereContainersAreRead) {
   link(2);
-  StoreFlags flags;
-  flags.offline = true;
-  for (const std::string& path : sandbox::access_for({}, {}, flags).files.read)
+  for (const std::string& path : sandbox::access_for({}, {}, {}).files.read)
     EXPECT_FALSE(path.starts_with(root_.path(""))) << path;
+}
+
+// Programs replace these files: a rule for a file would hide the next one.
+TEST(KeyRules, DirectoriesOfKeyFilesArePermitted) {
+  const TemporaryDirectory root;
+  root.write("aws/credentials", "");
+  const auto permits = [&](const std::vector<std::string>& files) {
+    return std::ranges::count(sandbox::access_for_fetcher(files).files.read, root.path("aws")) > 0;
+  };
+  EXPECT_TRUE(permits({root.path("aws/credentials")}));
+  EXPECT_FALSE(permits({}));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include <functional>
 
 #include "base/os/kernel.h"
-#include "cli/process/unix_socket.h"
+#include "base/os/unix_socket.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::seccomp_test {

@@ -1,0 +1,158 @@
+#include "cache/direct_client.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <new>
+#include <stop_token>
+
+#include "base/text.h"
+#include "cache/http/exchange.h"
+
+namespace weightfs::http {
+namespace {
+
+constexpr int kMaxRedirects = 10;
+constexpr size_t kMaxIdle = 32;  // handles, each with a few connections
+
+// `is_public_redirect`: a server with a public address redirected to `url`, or to a server that did.
+AddressPolicy policy_of(const Options& options, const Request& request, const Url& url, bool is_public_redirect) {
+  const bool container = request.trust == Trust::container;
+  AddressPolicy policy;
+  policy.public_only = !options.allow_private_urls && (container || request.public_only || is_public_redirect);
+  policy.metadata = request.purpose == Purpose::metadata;
+  policy.loopback_only = !container && url.scheme == "http" && (!options.insecure || policy.metadata);
+  policy.subject = container            ? "URLs in containers"
+                   : is_public_redirect ? "redirects from public addresses"
+                                        : "requests for a public registry";
+  return policy;
+}
+
+// The target of a redirect.
+Result<Url> redirected(const Url& from, std::string_view location) {
+  const std::string to = resolve_url(from.text, std::string(location));
+  if (to.empty())
+    return failure(Code::corrupt, fmt::format("{}: redirect to an invalid URL", printable_url(from.text)));
+  if (!may_redirect(from.text, to))
+    return failure(Code::forbidden,
+                   fmt::format("{}: refused: redirect from https to {}", printable_url(from.text), printable_url(to)));
+  return parse_url(to);
+}
+
+// The headers of the request's credentials.
+std::vector<std::string> headers_of(const Request& request, const Url& url, const std::string& authorization) {
+  const bool is_head = request.method == Request::Method::head;
+  auto headers = request.credentials->headers_beside(is_head ? "HEAD" : "GET", url.text, request.headers);
+  if (!authorization.empty()) headers.push_back("Authorization: " + authorization);
+  return headers;
+}
+
+// An object store answers 400 if keys have expired.
+bool is_about_old_keys(const ExchangeResult& refusal) {
+  const auto says = [&](std::string_view code) { return refusal.body.find(code) != std::string::npos; };
+  return refusal.response.status == 400 && (says("ExpiredToken") || says("InvalidToken"));
+}
+
+// Delivers the response to a challenge that was not answered, or a refusal.
+Result<void> deliver(const ExchangeResult& result, const ResponseHandler& handler) {
+  Response response = result.response;
+  if (is_about_old_keys(result)) response.status = 403;  // that is what every caller knows
+  TRY_VOID(handler.on_response(response));
+  if (result.body.empty()) return {};
+  return handler.on_body(std::as_bytes(std::span(result.body)));
+}
+
+// Fails if a redirect from this URL must not be followed. Its target may repeat the query, so with a secret there.
+Result<void> check_redirect(const ExchangeRequest& exchange, int redirects) {
+  const std::string url = printable_url(exchange.url.text);
+  if (exchange.request.purpose != Purpose::content)
+    return failure(Code::forbidden, fmt::format("{}: refused: redirect of a request for keys", url));
+  if (!exchange.secret_query.empty())
+    return failure(Code::forbidden, fmt::format("{}: refused: redirect of a request with a signature in its URL", url));
+  if (redirects > kMaxRedirects)
+    return failure(Code::unsupported, fmt::format("{}: more than {} redirects", url, kMaxRedirects));
+  return {};
+}
+
+// Whether other keys may be accepted; a HEAD has no text.
+bool is_about_keys(const ExchangeResult& refusal) {
+  return refusal.response.status != 400 || refusal.body.empty() || is_about_old_keys(refusal);
+}
+
+}  // namespace
+
+CurlHandlePtr DirectClient::take(const std::string& origin) {
+  count_request(origin);
+  const std::scoped_lock lock(mutex_);
+  auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& handle) { return handle.first == origin; });
+  if (found == idle_.end() && idle_.size() < kMaxIdle) return new_curl_handle();
+  if (found == idle_.end()) found = idle_.begin();
+  CurlHandlePtr handle = std::move(found->second);
+  idle_.erase(found);
+  return handle;
+}
+
+void DirectClient::give_back(CurlHandlePtr handle, const std::string& origin) {
+  const std::scoped_lock lock(mutex_);
+  if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+}
+
+Result<void> DirectClient::perform(const Request& request, const ResponseHandler& handler,
+                                   const std::stop_token& stop) try {
+  Url first = TRY(parse_url(request.url));
+  const std::string first_origin = first.origin;
+  std::string origin = first_origin;  // of the current URL
+  const ResponseHandler recorded{[&](const Response& response) {
+                                   record_answer(origin, response.status);
+                                   return handler.on_response(response);
+                                 },
+                                 handler.on_body, handler.on_wait};
+  ExchangeRequest exchange{.options = options(), .request = request, .handler = recorded, .url = std::move(first)};
+  bool is_public_redirect = false;
+  bool was_challenged = false;
+  bool was_refused = false;
+  for (int redirects = 0;;) {
+    exchange.policy = policy_of(options(), request, exchange.url, is_public_redirect);
+    const bool same_origin = request.credentials != nullptr && exchange.url.origin == first_origin;
+    if (same_origin) TRY_VOID(request.credentials->prepare(stop));
+    exchange.may_be_challenged = same_origin && !was_challenged;
+    const uint64_t keys = same_origin ? request.credentials->generation() : 0;
+    exchange.may_be_refused = keys != 0;
+    const std::string authorization = same_origin ? request.credentials->authorization() : "";
+    exchange.credential_headers.clear();
+    if (same_origin) exchange.credential_headers = headers_of(request, exchange.url, authorization);
+    exchange.secret_query = same_origin ? request.credentials->query() : "";
+    if (same_origin) record_keys(request.url, request.credentials->key_origin());
+    origin = exchange.url.origin;
+    exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
+    CurlHandlePtr handle = take(origin);
+    const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
+    give_back(std::move(handle), origin);
+    if (result.kind == ExchangeResult::Kind::final) return {};
+    exchange.is_decoded = result.kind != ExchangeResult::Kind::not_encoded;
+    if (!exchange.is_decoded) continue;
+    record_answer(origin, result.response.status);
+    if (result.kind == ExchangeResult::Kind::redirect) {
+      TRY_VOID(check_redirect(exchange, ++redirects));
+      is_public_redirect |= result.response.from_public;
+      exchange.url = TRY(redirected(exchange.url, result.response.header("location")));
+    } else if (result.kind == ExchangeResult::Kind::refusal) {
+      const bool is_second = std::exchange(was_refused, true);
+      if (is_second || !is_about_keys(result) || !request.credentials->read_again(keys, stop))
+        return deliver(result, handler);
+    } else {
+      was_challenged = true;
+      if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
+        return deliver(result, handler);
+    }
+  }
+} catch (const std::bad_alloc&) {
+  return failure(Code::resource, "out of memory");
+}
+
+Result<CredentialsPtr> DirectClient::credentials(const CredentialsName& name) {
+  if (keyring_ == nullptr) return std::make_shared<FixedCredentials>("");
+  return keyring_->find(name, shared_from_this());
+}
+
+}  // namespace weightfs::http
