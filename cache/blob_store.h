@@ -40,6 +40,9 @@ class BlobStore : public Blobs {
   /// none. Sends no request: reads do, with the version as condition.
   virtual Result<SourcePtr> open_version(const download::Origin& origin, const download::FileVersion& version,
                                          std::string head) = 0;
+  /// Removes the cached bytes with this identity (Source::identity()), because they are wrong: they are downloaded
+  /// again.
+  virtual void remove_bytes(const std::string& identity) = 0;
 
   /// Saves a text of at most 512 MiB under `key`, for this and later processes; without a directory for this process
   /// only.

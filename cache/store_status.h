@@ -46,9 +46,10 @@ struct StoreStatus {
   uint64_t hits = 0;            ///< blobs that were local at their first read
   uint64_t misses = 0;          ///< blobs that had to be downloaded
   uint64_t bytes_fetched = 0;
-  uint64_t errors = 0;                       ///< failed downloads
-  std::map<std::string, uint64_t> requests;  ///< as http::Client::requests()
-  http::Waiting waiting;                     ///< as http::Client::waiting()
+  uint64_t errors = 0;                          ///< failed downloads
+  std::map<std::string, uint64_t> requests;     ///< as http::Client::requests()
+  http::Waiting waiting;                        ///< as http::Client::waiting()
+  std::map<std::string, http::KeyOrigin> keys;  ///< as http::Client::keys()
 };
 
 }  // namespace weightfs

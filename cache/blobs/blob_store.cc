@@ -293,13 +293,19 @@ class CachingBlobStore final : public BlobStore {
     std::string key = list == nullptr ? url : fmt::format("{} {}", list->digest().hex(), url);
     if (const uint64_t forgotten = times_forgotten_; forgotten > 0) key += fmt::format(" {}", forgotten);
     if (auto open = live_->find_remote(key)) return open;
-    download::RemoteFilePtr remote = TRY(open_remote_file(*store_, {url}, "", std::nullopt));
+    download::Origin origin{.url = url};
+    if (const http::ClientPtr& http = store_->fetching().http)
+      origin.credentials = TRY(http->credentials_of_source(url));
+    download::RemoteFilePtr remote = TRY(open_remote_file(*store_, origin, "", std::nullopt));
     if (list != nullptr && list->size() != remote->size())
       return failure(Code::mismatch, fmt::format("{}: has {} bytes, but the block list is of a file of {}",
                                                  http::printable_url(url), remote->size(), list->size()));
     const auto identity = download::identity_of(url, remote->version(), list);
+    std::optional<store::BlobName> blob;
+    if (const auto digest = list == nullptr ? stated_digest(*store_, *remote, identity) : std::nullopt)
+      blob = StoreCore::name_of(*digest, remote->size());
     return live_->share_remote(
-        key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::nullopt, list));
+        key, std::make_shared<const RemoteSource>(std::move(remote), store_, identity, std::move(blob), list));
   }
 
   void forget_urls() override { ++times_forgotten_; }
@@ -315,6 +321,10 @@ class CachingBlobStore final : public BlobStore {
         key, std::make_shared<const RemoteSource>(
                  download::RemoteFile::of_version(fetching.http, origin, version, std::move(head), fetching.options),
                  store_, download::identity_of(origin.url, version)));
+  }
+
+  void remove_bytes(const std::string& identity) override {
+    if (!identity.empty()) store_->backend().remove_blocks(identity, store::BlockFile::Evict::all);
   }
 
   void save_text(const std::string& key, std::string_view text) override { blobs::save_text(*store_, key, text); }

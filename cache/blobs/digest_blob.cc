@@ -15,6 +15,8 @@
 #include "cache/blobs/blob_origins.h"
 #include "cache/blobs/direct_blob.h"
 #include "cache/blobs/local_copies.h"
+#include "cache/blobs/unverified_reads.h"
+#include "cache/blobs/unverified_source.h"
 #include "cache/remote/download.h"
 #include "cache/remote/remote_source.h"
 
@@ -22,6 +24,8 @@ namespace weightfs::blobs {
 namespace {
 
 constexpr int kMaxAttempts = 8;  // of a read whose blocks others drop or evict
+
+constexpr uint64_t kSmallFile = 256 << 10;  // a request for its header costs as much as all of it
 
 class DigestBlob final : public Leaf, public std::enable_shared_from_this<DigestBlob> {
  public:
@@ -53,7 +57,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     return ranges == nullptr ? VerifiedBy::unknown : ranges->source()->verification();
   }
   SourcePtr verified_file() const override {
-    if (!check_consistent() || has_read_before_verification()) return nullptr;
+    if (!check_consistent() || unverified_reads_.next()) return nullptr;
     if (const store::BlobHandle handle = store_->backend().find_open(name_)) return direct(handle.range);
     const auto external = copy_.peek();
     if (!external || external->is_cached || external->bytes->size() != size_) return nullptr;
@@ -66,10 +70,16 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     return read_served(offset, inside(offset, out), expected);
   }
   // Also accepts unverified bytes: of the first local copy, or of the running download.
-  Result<size_t> read_unverified(uint64_t offset, std::span<std::byte> out) const {
+  Result<size_t> read_unverified(uint64_t offset, std::span<std::byte> out, Earlier earlier) const {
     out = inside(offset, out);
-    if (!out.empty()) TRY_VOID(fill_unverified(offset, out));
+    if (!out.empty()) TRY_VOID(fill_unverified(offset, out, earlier));
     return out.size();
+  }
+  void forget_unverified(UnverifiedReads& reads) const { reads.forget_in(unverified_reads_); }
+  SourcePtr unverified() const override;
+  // Downloads these bytes only, unless there is a copy.
+  Result<void> prefetch_unverified(ByteRange range) const {
+    return needs_download() ? TRY(needed_remote())->source()->prefetch(range) : Result<void>();
   }
   // Downloads only the ranges of a part; the whole blob is downloaded and verified.
   Result<void> prefetch(ByteRange range) const override {
@@ -124,13 +134,6 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
  private:
-  // Bytes returned before verification.
-  struct UnverifiedRead {
-    uint64_t offset;
-    size_t size;
-    Digest digest;
-  };
-
   // The part of `out` for which there are bytes.
   std::span<std::byte> inside(uint64_t offset, std::span<std::byte> out) const {
     return out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), size_ - std::min(size_, offset))));
@@ -185,7 +188,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
       if (file && *file != nullptr) return open_ranges(std::move(*file));
       if (!file && may_pass(file.error())) return tl::unexpected(file.error());
     }
-    if (!is_fetchable(*store_, origins_)) return nullptr;
+    if (!is_fetchable(*store_, origins_) && !has_blocks_offline(*store_, ref_, size_, origins_)) return nullptr;
     return live_->download(ref_, size_, origins_);
   }
 
@@ -216,6 +219,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
       if (!read && ranges.is_refused()) return set_mismatch(ranges, read.error());
       // A copy may have appeared since, or the blob in the cache.
       if (!read && fill_from_local(offset, out).value_or(false)) return check_served_copy();
+      if (!read && read.error().code == Code::corrupt) forget_version(*store_, ref_, size_, origins_);
       TRY(read);
       if (has_served_copy_ && has_served_copy_.exchange(false)) ranges.set_served_verified();
       if (ranges.awaits_comparison()) {
@@ -259,7 +263,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     return tl::unexpected(std::move(mismatch));
   }
 
-  Result<void> fill_unverified(uint64_t offset, std::span<std::byte> out) const {
+  Result<void> fill_unverified(uint64_t offset, std::span<std::byte> out, Earlier earlier) const {
     if (fill_from_cache(offset, out)) return {};
     if (const auto found = copy_.peek(); found && !found->is_cached) return read_exact(*found->bytes, offset, out);
     const auto copies = find_local_copies(*store_, ref_).found;
@@ -271,15 +275,15 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
       const DownloadPtr remote = TRY(needed_remote());
       if (remote->is_served_as_received()) {
         TRY(remote->source()->read(offset, out));
-        record_unverified_read(offset, out);
+        unverified_reads_.record(offset, out);
         return {};
       }
-      // What an earlier process received may be wrong, and the server correct by now.
-      if (remote->source()->has_earlier_bytes()) return fill_verified(*remote, offset, out);
+      if (earlier == Earlier::verified && remote->source()->has_earlier_bytes())
+        return fill_verified(*remote, offset, out);
       return fill_before_verification(*remote->source(), offset, out);
     }
     TRY_VOID(read_exact(*fits->bytes, offset, out));
-    record_unverified_read(offset, out);
+    unverified_reads_.record(offset, out);
     return {};
   }
 
@@ -378,20 +382,8 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     if (!read && read.error().code == Code::mismatch)
       return failure(with_message(read.error(), fmt::format("{}: {}", ref_.name, read.error().message)));
     TRY(read);
-    record_unverified_read(offset, out);
+    unverified_reads_.record(offset, out);
     return {};
-  }
-
-  bool has_read_before_verification() const {
-    const std::scoped_lock lock(mutex_);
-    return !unverified_reads_.empty();
-  }
-
-  void record_unverified_read(uint64_t offset, std::span<const std::byte> out) const {
-    Sha256 hash;
-    hash.update(out);
-    const std::scoped_lock lock(mutex_);
-    unverified_reads_.push_back({offset, out.size(), hash.finish()});
   }
 
   Result<void> check_consistent() const {
@@ -401,24 +393,19 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   // After verification, compares all earlier unverified reads; concurrent readers may compare the same ones.
+  // A mismatch is set before its read is removed, so it is looked for after the reads.
   Result<void> check_unverified_reads() const {
     for (;;) {
-      UnverifiedRead earlier;
-      {
+      const auto earlier = unverified_reads_.next();
+      TRY_VOID(check_consistent());
+      if (!earlier) return {};
+      if (!TRY(is_same(*earlier))) {
         const std::scoped_lock lock(mutex_);
-        if (mismatch_) return tl::unexpected(*mismatch_);
-        if (unverified_reads_.empty()) return {};
-        earlier = unverified_reads_.back();
-      }
-      const bool same = TRY(is_same(earlier));
-      const std::scoped_lock lock(mutex_);
-      if (!same)
         mismatch_ = Error{
             Code::mismatch,
             fmt::format("{}: metadata read before verification does not match the verified file; remount", ref_.name)};
-      std::erase_if(unverified_reads_, [&](const UnverifiedRead& each) {
-        return each.offset == earlier.offset && each.size == earlier.size && each.digest == earlier.digest;
-      });
+      }
+      unverified_reads_.remove(*earlier);
     }
   }
 
@@ -433,7 +420,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     return check_unverified_reads();
   }
 
-  Result<bool> is_same(const UnverifiedRead& earlier) const {
+  Result<bool> is_same(const UnverifiedReads::Read& earlier) const {
     std::vector<std::byte> bytes(earlier.size);
     if (!TRY(fill_from_local(earlier.offset, bytes))) {
       const DownloadPtr remote = TRY(needed_remote());
@@ -455,31 +442,30 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   mutable std::atomic<Download*> in_use_ = nullptr;  // that of remote_, once it is open
   mutable std::atomic<bool> has_names_ = false;
   mutable std::atomic<bool> has_served_copy_ = false;  // since ranges were served
-  mutable std::mutex mutex_;                           // guards the rest
-  mutable std::vector<UnverifiedRead> unverified_reads_;
+  mutable UnverifiedReads unverified_reads_;
+  mutable std::mutex mutex_;  // guards the rest
   mutable std::optional<Error> mismatch_;
   mutable size_t holders_ = 0;
   mutable store::FileRangePtr held_;  // set while there are holders
 };
 
-class UnverifiedSource final : public Source {
- public:
-  explicit UnverifiedSource(std::shared_ptr<const DigestBlob> blob) : blob_(std::move(blob)) {}
-  uint64_t size() const override { return blob_->size(); }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return blob_->read_unverified(offset, out);
-  }
-  std::string identity() const override { return blob_->identity(); }
-
- private:
-  std::shared_ptr<const DigestBlob> blob_;
-};
+// Ranges are served without waiting. A header that the same server sent before costs no request, and no download of
+// all; one of another server is verified first.
+SourcePtr DigestBlob::unverified() const {
+  if (size_ <= kSmallFile || may_be_ranged(*store_, size_, origins_)) return nullptr;
+  Earlier earlier = Earlier::verified;
+  if (is_header_of_server(*store_, ref_, origins_))
+    earlier = Earlier::used;
+  else if (const auto remote = this->remote(); remote && *remote && !(*remote)->source()->has_earlier_bytes())
+    save_server_of_header(*store_, ref_, origins_);
+  return std::make_shared<UnverifiedSource<DigestBlob>>(shared_from_this(), earlier);
+}
 
 }  // namespace
 
 ResolvedBlob digest_blob(LiveBlobsPtr live, const BlobRef& ref, uint64_t size, std::vector<download::Origin> origins) {
   const auto blob = std::make_shared<const DigestBlob>(std::move(live), ref, size, std::move(origins));
-  return {blob, std::make_shared<UnverifiedSource>(blob)};
+  return {blob, std::make_shared<UnverifiedSource<DigestBlob>>(blob, Earlier::verified)};
 }
 
 }  // namespace weightfs::blobs

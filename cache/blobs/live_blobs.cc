@@ -104,6 +104,7 @@ StoreStatus LiveBlobs::with_remotes(StoreStatus status) {
   for (const RemoteSourcePtr& source : remotes_in_use(kMaxRemotes)) status.remotes.push_back(source->status());
   if (store_->fetching().http != nullptr) {
     status.requests = store_->fetching().http->requests();
+    status.keys = store_->fetching().http->keys();
     status.waiting = store_->fetching().http->waiting();
   }
   return status;

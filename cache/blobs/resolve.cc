@@ -12,10 +12,12 @@
 namespace weightfs::blobs {
 namespace {
 
-// Whether ranges of a blob may be cached, although nothing can be downloaded: the version on its server is known.
+// Whether ranges of a blob may be cached, although nothing can be downloaded: the version on its server is known, or
+// its header was read before.
 bool has_known_ranges(StoreCore& store, const BlobRef& ref, const Origins& origins) {
-  return ref.size && may_be_ranged(store, *ref.size, origins) &&
-         open_remote_file(store, *server_in(origins), ref.name, ref.size).has_value();
+  if (!ref.size) return false;
+  if (!may_be_ranged(store, *ref.size, origins)) return has_blocks_offline(store, ref, *ref.size, origins);
+  return open_ranged_file(store, ref, *ref.size, origins).has_value();
 }
 
 // The size of a blob that must be downloaded, as reported by servers. If none reports it, all of it is downloaded.
@@ -46,9 +48,9 @@ Result<ResolvedBlob> resolve_blob(const LiveBlobsPtr& live, const BlobRef& ref, 
   for (const std::string& cache : store.fetching().cache_mirrors)
     origins.insert(origins.begin(), {.url = fmt::format("{}/{}/{}", cache, hex.substr(0, 2), hex), .is_mirror = true});
   store.stats().add(ref, ref.size);
-  if (!is_fetchable(store, origins) && !cached_blob(store, ref) && !has_known_ranges(store, ref, origins)) {
+  if (!is_fetchable(store, origins) && !cached_blob(store, ref)) {
     const LocalCopies copies = find_local_copies(store, ref);
-    if (copies.found.empty())
+    if (copies.found.empty() && !has_known_ranges(store, ref, origins))
       return tl::unexpected(not_available(store, ref, copies.mismatch.value_or(Error{Code::not_found, ""})));
   }
   const auto size = size_of(*live, ref, origins);

@@ -50,10 +50,24 @@ Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const downloa
   }
   auto remote =
       std::make_shared<download::RemoteFile>(fetching.http, name, std::vector{origin}, size, fetching.options);
-  TRY_VOID(remote->open(known, store.stop_token()));
+  if (const auto opened = remote->open(known, store.stop_token()); !opened) {
+    Error error = opened.error();
+    if (known && name.empty() && is_about_the_network(error)) error.message += "; use --offline for what is cached";
+    return failure(std::move(error));
+  }
   if (remote->version().is_pinned() && known != remote->version())
     save_text(store, key, download::version_text(remote->version()));
   return remote;
+}
+
+std::optional<Digest> stated_digest(StoreCore& store, const download::RemoteFile& remote,
+                                    const std::optional<std::string>& identity) {
+  if (!identity) return remote.stated_digest();
+  const std::string key = "digest of " + sha256(*identity).hex();
+  const auto saved = digest_of_hex(load_text(store, key).value_or(""));
+  if (!remote.stated_digest() || saved == remote.stated_digest()) return saved;
+  save_text(store, key, remote.stated_digest()->hex());
+  return digest_of_hex(load_text(store, key).value_or(""));
 }
 
 }  // namespace weightfs::blobs

@@ -21,4 +21,9 @@ std::optional<std::string> load_text(StoreCore& store, const std::string& key);
 Result<download::RemoteFilePtr> open_remote_file(StoreCore& store, const download::Origin& origin,
                                                  const std::string& name, std::optional<uint64_t> size);
 
+/// The SHA-256 of a file at a URL, as its server states it now or has stated it of this version; nothing if it has not,
+/// or if it cannot be saved: the blob of the file would not be found again. `identity` is that of the version.
+std::optional<Digest> stated_digest(StoreCore& store, const download::RemoteFile& remote,
+                                    const std::optional<std::string>& identity);
+
 }  // namespace weightfs::blobs

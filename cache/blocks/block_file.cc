@@ -208,7 +208,11 @@ uint64_t BlockFile::present_bytes(const CachedFiles& files) {
   return files.map == nullptr ? 0 : present_in(files.map->number(), 0, size_in(files.map->number())).value_or(0);
 }
 
-bool BlockFile::is_current() const { return static_cast<uint64_t>(status_of(map()).st_size) == map_size_; }
+// Not a file that was removed with the whole cache either. A temporary file has no name, and no identity.
+bool BlockFile::is_current() const {
+  const struct stat status = status_of(map());
+  return static_cast<uint64_t>(status.st_size) == map_size_ && (status.st_nlink > 0 || identity_.empty());
+}
 
 bool BlockFile::is_evicted() const { return static_cast<uint64_t>(status_of(map()).st_size) < map_size_; }
 

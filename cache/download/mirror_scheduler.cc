@@ -31,15 +31,16 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
   const bool is_waited_for = policy_.waits_for_network && is_about_the_network(error) && left.count() > 0;
   is_outage_ = attempts_ >= policy_.retries;
   if (is_outage_ && !is_waited_for) return tl::unexpected(error);
-  if (requested && *requested > policy_.max_delay && is_waited_for) requested = policy_.max_delay;
-  if (requested && *requested > policy_.max_delay)
+  if (requested && *requested > std::max(policy_.max_delay, is_waited_for ? left : policy_.max_delay))
     return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
   const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)),
                              is_waited_for ? std::min(policy_.max_delay, kMaxPause) : policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());
   std::random_device random;
   ++attempts_;
-  return requested.value_or(std::chrono::milliseconds(jitter(random)));
+  // A server that requests no delay gets the usual one.
+  const std::chrono::milliseconds usual(jitter(random));
+  return requested ? std::max(*requested, usual) : usual;
 }
 
 bool Backoff::wait(const Error& error, std::chrono::milliseconds time, const std::stop_token& stop) const {
@@ -64,15 +65,15 @@ std::optional<size_t> MirrorScheduler::next(const std::stop_token& stop, Clock::
   return static_cast<size_t>(first - mirrors_.begin());
 }
 
-void MirrorScheduler::failed(size_t origin, const Outcome& outcome) {
+std::optional<Error> MirrorScheduler::failed(size_t origin, const Outcome& outcome) {
   Mirror& mirror = mirrors_[origin];
   mirror.at = kNever;
   mirror.error = outcome.error;
-  if (outcome.next != Outcome::Next::retry_later) return;
-  if (const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after))
-    mirror.at = Clock::now() + *pause;
-  else
-    mirror.error = pause.error();
+  if (outcome.next != Outcome::Next::retry_later) return std::nullopt;
+  const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after);
+  if (!pause) return mirror.error = pause.error();
+  mirror.at = Clock::now() + *pause;
+  return std::nullopt;
 }
 
 std::vector<Error> MirrorScheduler::errors() const {
@@ -97,7 +98,8 @@ Error combined_error(const std::string& name, const std::vector<Error>& errors) 
   for (size_t i = 0; i < std::min(errors.size(), kMaxShown); ++i)
     text += fmt::format("{}{}", i > 0 ? "; " : name.empty() ? "" : ": ", errors[i].message);
   if (errors.size() > kMaxShown) text += fmt::format("; and {} more", errors.size() - kMaxShown);
-  if (std::ranges::all_of(errors, is_timeout)) return timeout(text);
+  if (std::ranges::all_of(errors, is_timeout))
+    return timeout(text, every(Code::unreachable) ? Code::unreachable : Code::network);
   for (const Code code : {Code::not_found, Code::forbidden, Code::unsupported, Code::unreachable})
     if (every(code)) return {code, text};
   const bool wrong = any(Code::corrupt) && !any(Code::network) && !any(Code::unreachable) && !any(Code::resource);

@@ -15,13 +15,14 @@ namespace weightfs::download {
 /// Sleeps; returns false early when `stop` is set or the work of the thread is cancelled (polled ten times a second).
 bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& stop);
 
-/// Retry delays: exponential with full jitter, or as requested by the server. Errors of the network are retried for
-/// http::Client::patience() at least, unless the policy does not wait.
+/// Retry delays: exponential with full jitter, or as requested by the server, and never less than it requests. Errors
+/// of the network are retried for http::Client::patience() at least, unless the policy does not wait.
 class Backoff {
  public:
   Backoff(const RetryPolicy& policy, http::Client& http) : policy_(policy), http_(http) {}
 
-  /// The delay before the next attempt after `error`; fails with `error` when no attempts are left.
+  /// The delay before the next attempt after `error`; fails with `error` when no attempts are left, or `requested` is
+  /// longer than what is waited for.
   Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested);
   /// Waits that long, as interruptible_sleep() does.
   bool wait(const Error& error, std::chrono::milliseconds time, const std::stop_token& stop) const;
@@ -46,8 +47,9 @@ class MirrorScheduler {
 
   /// Waits for the next origin; nothing when none is left, none is due before `until`, or the sleep ends early.
   std::optional<size_t> next(const std::stop_token& stop, Clock::time_point until = Clock::time_point::max());
-  /// Schedules a retry after a delay, if the outcome asks for one and any attempts are left.
-  void failed(size_t origin, const Outcome& outcome);
+  /// Schedules a retry after a delay, if the outcome asks for one and any attempts are left. Returns the failure of an
+  /// origin whose attempts are used up.
+  std::optional<Error> failed(size_t origin, const Outcome& outcome);
   /// Call after progress: forgets earlier failures.
   void reset_backoff(size_t origin) { mirrors_[origin].backoff.reset(); }
   void exclude(size_t origin) { mirrors_[origin].at = kNever; }

@@ -15,6 +15,9 @@ using Next = Outcome::Next;
 // Compressed responses allow neither ranges nor resuming, so large files are requested uncompressed.
 constexpr uint64_t kMaxEncoded = 16 << 20;
 
+// Bytes beside the requested ones that are read, at each end: a cache may send its whole slice.
+constexpr uint64_t kMaxSurplus = 8 << 20;
+
 Outcome give_up(Code code, std::string message) { return {Next::give_up, {code, std::move(message)}}; }
 
 // The origin's credentials, if `url` (its URL or a redirect target) has the same scheme, host and port; else null.
@@ -56,8 +59,18 @@ RangeRequest::RangeRequest(File file, OriginState state, ChangeState change_stat
 }
 
 Error RangeRequest::changed() const {
+  if (state_.has_versions_in_turn)
+    return {Code::corrupt,
+            fmt::format("{}: changes on the server and back: several servers with different ETags answer "
+                        "for it in turn",
+                        printable())};
   return {Code::corrupt,
           fmt::format("{}: changed on the server{}", printable(), file_.name.empty() ? "; mount it again" : "")};
+}
+
+Outcome RangeRequest::other_version() const {
+  change_state_([](OriginState& state) { state.had_other_version = true; });
+  return {Next::give_up, changed()};
 }
 
 Outcome RangeRequest::perform(const std::stop_token& stop) {
@@ -68,7 +81,10 @@ Outcome RangeRequest::perform(const std::stop_token& stop) {
   if (outcome_) return with_error_text(*outcome_);
   if (at_ >= end_) return {};
   if (done) return after_body();
+  const bool was_redirect = !state_.redirect.empty();
   forget_redirect();
+  // The fetcher remembers redirects for a time only.
+  if (was_redirect && done.error().code == Code::forbidden) return {Next::retry_now, done.error()};
   Outcome failed = outcome_of(done.error());
   // A refused redirect names its target only.
   const bool is_refused = failed.error.code == Code::forbidden || failed.error.code == Code::unsupported;
@@ -84,7 +100,8 @@ http::Request RangeRequest::request() const {
     request.credentials = credentials_for(origin(), state_.redirect);
     request.public_only = state_.is_public;
   }
-  request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && file_.size.value_or(0) <= kMaxEncoded;
+  request.encoded = !is_ranged_ && range_.from == 0 && !state_.version && !state_.needs_pinned_version &&
+                    file_.size.value_or(0) <= kMaxEncoded;
   const std::string last = range_.to == UINT64_MAX ? "" : std::to_string(range_.to - 1);
   if (is_ranged_) request.headers.push_back(fmt::format("Range: bytes={}-{}", range_.from, last));
   if (state_.version && state_.version->has_quoted_etag())
@@ -97,7 +114,9 @@ Result<void> RangeRequest::on_response(const http::Response& response) {
   const auto range = is_ranged_ ? parse_content_range(response.header("content-range")) : std::nullopt;
   if ((response.status == 206 && is_ranged_) || (response.status == 200 && range)) return on_part(response, range);
   if (response.status == 200) return on_whole(response);
-  if (response.status == 412 || (response.status == 416 && file_.name.empty())) return end({Next::give_up, changed()});
+  if (response.status == 412 || (response.status == 404 && origin().names_version) ||
+      (response.status == 416 && file_.name.empty()))
+    return end(other_version());
   if (response.status == 416)
     return end(give_up(Code::corrupt,
                        fmt::format("{}: no data from byte {} on, but more is expected", printable(), range_.from)));
@@ -113,11 +132,13 @@ Result<void> RangeRequest::on_response(const http::Response& response) {
 Outcome RangeRequest::with_error_text(Outcome outcome) const {
   const std::string text = error_body_.empty() ? "" : origin().error_text(error_body_);
   if (!text.empty()) outcome.error.message += ": " + text;
+  if (is_timeout_of_store(error_body_)) outcome.next = Next::retry_later;
   return outcome;
 }
 
 Result<void> RangeRequest::on_part(const http::Response& response, const std::optional<ContentRange>& range) {
-  const bool fits = range && range->first && *range->first == range_.from && *range->last < range_.to;
+  const bool fits = range && range->first && *range->first <= range_.from && *range->last >= range_.from &&
+                    range_.from - *range->first <= kMaxSurplus;
   if (!fits) {
     const std::string_view sent = response.header("content-range");
     Outcome outcome =
@@ -129,12 +150,15 @@ Result<void> RangeRequest::on_part(const http::Response& response, const std::op
     return end(std::move(outcome));
   }
   const auto length = content_length(response);
-  if (is_encoded(response) || (length && *length != *range->last - *range->first + 1))
+  if (response.is_encoded() || (length && *length != *range->last - *range->first + 1))
     return end(give_up(Code::corrupt, fmt::format("{}: content-length contradicts content-range", printable())));
   if (auto same = check_version(response, range->total); !same) return end({Next::give_up, std::move(same).error()});
   at_ = range_.from;
-  has_length_ = length.has_value();
-  end_ = *range->last + 1;
+  before_ = range_.from - *range->first;
+  end_ = std::min(*range->last + 1, range_.to);
+  const uint64_t surplus = *range->last + 1 - end_;
+  has_length_ = length.has_value() && surplus <= kMaxSurplus;
+  after_ = has_length_ ? surplus : 0;
   total_ = range->total;
   remember(response, true);
   return {};
@@ -157,9 +181,12 @@ Result<void> RangeRequest::check_version(const http::Response& response, std::op
   const auto expected = file_.size;
   if (size && expected && *size != *expected && state_.version && file_.name.empty()) return tl::unexpected(changed());
   if (size && expected && *size != *expected) return tl::unexpected(wrong_size(printable(), *size, *expected));
-  const bool same =
-      !state_.version || is_same_version(*state_.version, version_of(response, size.value_or(state_.version->size)));
-  return same ? Result<void>() : tl::unexpected(changed());
+  const FileVersion sent = version_of(response, size.value_or(state_.version ? state_.version->size : 0));
+  const bool fits =
+      state_.version ? is_same_version(*state_.version, sent) : !state_.needs_pinned_version || sent.is_pinned();
+  if (!fits) return failure(other_version().error);
+  if (state_.had_other_version) change_state_([](OriginState& state) { state.has_versions_in_turn = true; });
+  return {};
 }
 
 void RangeRequest::remember(const http::Response& response, std::optional<bool> has_ranges) const {
@@ -167,7 +194,7 @@ void RangeRequest::remember(const http::Response& response, std::optional<bool> 
   change_state_([&](OriginState& state) {
     state.set_server(response);
     if (has_ranges && state.has_ranges != false) state.has_ranges = has_ranges;  // once wrong, never again
-    if (!state.version && size > 0 && !is_encoded(response)) state.version = version_of(response, size);
+    if (!state.version && size > 0 && !response.is_encoded()) state.version = version_of(response, size);
   });
 }
 
@@ -183,9 +210,16 @@ Result<void> RangeRequest::on_body(std::span<const std::byte> bytes) {
     error_body_.append(reinterpret_cast<const char*>(bytes.data()), size);
     return size == bytes.size() ? Result<void>() : enough();
   }
+  const auto before = static_cast<size_t>(std::min<uint64_t>(bytes.size(), before_));
+  before_ -= before;
+  bytes = bytes.subspan(before);
   const auto expected = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end_ - at_));
   if (expected > 0) TRY_VOID(pass(bytes.first(expected)));
-  if (expected == bytes.size()) return {};
+  const uint64_t after = bytes.size() - expected;
+  if (after <= after_) {
+    after_ -= after;
+    return {};
+  }
   if (!is_whole_) return end({});
   return end(give_up(Code::corrupt, fmt::format("{}: longer than the expected {} bytes", printable(), end_)));
 }

@@ -23,6 +23,9 @@ struct OriginState {
   bool is_public = false;     ///< the server that responded last is
   std::optional<bool> has_ranges = {};
   std::optional<FileVersion> version = {};  ///< of the first response
+  bool needs_pinned_version = false;        ///< a first response without one is that of a file that has changed
+  bool had_other_version = false;           ///< a response had; a later one may have this version again,
+  bool has_versions_in_turn = false;        ///< and did: several servers answer
   bool is_rejected = false;
   bool has_contributed = false;  ///< sent bytes since the last rejection
 
@@ -74,6 +77,7 @@ class RangeRequest {
   const Origin& origin() const { return state_.origin; }
   std::string printable() const { return http::printable_url(state_.url()); }
   Error changed() const;
+  Outcome other_version() const;
   http::Request request() const;
   Result<void> on_response(const http::Response& response);
   Result<void> on_part(const http::Response& response, const std::optional<ContentRange>& range);
@@ -99,7 +103,9 @@ class RangeRequest {
   bool is_enough_ = false;  // the sink needs no more
   uint64_t at_ = 0;         // the next byte
   uint64_t end_ = UINT64_MAX;
-  bool has_length_ = false;  // the response ends at end_, whether the connection does or not
+  bool has_length_ = false;  // the response ends soon, whether the connection does or not
+  uint64_t before_ = 0;      // bytes of the body before the requested ones
+  uint64_t after_ = 0;       // bytes of the body after the requested ones that are read, to use the connection again
   uint64_t received_ = 0;    // bytes passed to the sink
   std::optional<uint64_t> total_;
   std::optional<Outcome> outcome_;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/cancel.h"
@@ -34,12 +35,7 @@ std::optional<uint64_t> reported_size(const http::Response& response) {
   if (!range) return response.status == 200 ? content_length(response) : std::nullopt;
   // It counts with status 200, too: some proxies send it. With status 416, the file is empty.
   const bool counts = response.status == 200 || response.status == 206 || response.status == 416;
-  return counts && !is_encoded(response) ? range->total : std::nullopt;
-}
-
-bool begins_web_page(std::string_view head) {
-  const std::string text = lower_case(trimmed(head.substr(0, kMaxErrorBody)));
-  return text.starts_with("<!doctype html") || text.starts_with("<html") || text.starts_with("<head");
+  return counts && !response.is_encoded() ? range->total : std::nullopt;
 }
 
 // Sends a request, and returns the response without its body.
@@ -89,6 +85,15 @@ RemoteFilePtr RemoteFile::of_version(http::ClientPtr http, Origin origin, FileVe
   return file;
 }
 
+RemoteFilePtr RemoteFile::of_digest(http::ClientPtr http, std::string name, Origin origin, FileVersion version,
+                                    RetryPolicy retries) {
+  auto file = std::make_shared<RemoteFile>(std::move(http), std::move(name), std::vector{std::move(origin)},
+                                           version.size, retries);
+  file->origins_[0].needs_pinned_version = true;
+  file->version_ = std::move(version);
+  return file;
+}
+
 OriginState RemoteFile::state(size_t origin) const {
   const std::scoped_lock lock(mutex_);
   return origins_[origin];
@@ -114,15 +119,23 @@ std::string RemoteFile::url() const {
 template <class Attempt>
 Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attempt) {
   MirrorScheduler mirrors(origins_.size(), retries_, *http_, current_);
-  for (size_t i = 0; i < origins_.size(); ++i)
-    if (state(i).is_rejected) mirrors.exclude(i);
+  UsedUp* const used_up = retries_.used_up.get();
+  for (size_t i = 0; i < origins_.size(); ++i) {
+    const OriginState at = state(i);
+    const auto failed = used_up == nullptr ? std::nullopt : used_up->find(at.origin.url);
+    if (failed) std::ignore = mirrors.failed(i, {Next::give_up, *failed});
+    if (at.is_rejected) mirrors.exclude(i);
+  }
   while (const auto next = mirrors.next(stop)) {
     current_ = *next;
     const Outcome outcome = attempt(*next, mirrors);
+    if (outcome.next == Next::done && used_up != nullptr) used_up->remove(state(*next).origin.url);
     if (outcome.next == Next::done) return {};
     if (outcome.next == Next::stop) return tl::unexpected(outcome.error);
     report_if_mirror(*next, outcome.error);
-    mirrors.failed(*next, outcome);
+    const auto failed = mirrors.failed(*next, outcome);
+    if (failed && used_up != nullptr && !stop.stop_requested() && !is_cancelled())
+      used_up->add(state(*next).origin.url, *failed);
   }
   if (stop.stop_requested() || is_cancelled())
     return failure(Code::network, name_.empty() ? "cancelled" : name_ + ": cancelled");
@@ -195,7 +208,8 @@ bool RemoteFile::reject(bool was_resumed) {
 
 void RemoteFile::reset() {
   const std::scoped_lock lock(mutex_);
-  for (OriginState& state : origins_) state = {state.origin};
+  for (OriginState& state : origins_)
+    state = {.origin = state.origin, .needs_pinned_version = state.needs_pinned_version};
   current_ = 0;
   unattributed_ = 0;
 }
@@ -209,9 +223,9 @@ Result<void> RemoteFile::open(const std::optional<FileVersion>& known, const std
 Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop) {
   const Origin at = state(origin).origin;
   std::optional<Outcome> outcome;
-  FileVersion version;
-  std::optional<uint64_t> expected;  // bytes of the head
-  bool says_web_page = false;        // servers also say it of files whose type they do not know
+  std::optional<Head> found;
+  std::optional<Digest> stated;
+  bool says_web_page = false;  // servers also say it of files whose type they do not know
   http::Request request = request_to(at);
   request.headers.push_back(fmt::format("Range: bytes=0-{}", kHead - 1));
   if (known && known->has_quoted_etag()) request.headers.push_back("If-None-Match: " + known->etag);
@@ -220,38 +234,38 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
     return enough();
   };
   const auto on_response = [&](const http::Response& response) -> Result<void> {
-    const auto found = head_of(response, known, kHead);
+    found = head_of(response, known, kHead);
     if (!found) {
       const bool is_success = response.status >= 200 && response.status <= 206;
       return end(is_success ? unusable(at, "the size of the file is not known: " + why_no_size(response))
                             : refusal(at, response));
     }
-    version = found->version;
-    expected = found->expected;
-    if (size_ && version.size != *size_)
-      return end({Next::give_up, wrong_size(http::printable_url(at.url), version.size, *size_)});
+    stated = download::stated_digest(response);
+    if (size_ && found->version.size != *size_)
+      return end({Next::give_up, wrong_size(http::printable_url(at.url), found->version.size, *size_)});
     change_state(origin, [&](OriginState& state) {
       state.set_server(response);
       state.has_ranges = found->has_ranges;
-      state.version = version;
+      state.version = found->version;
     });
     says_web_page = is_web_page(response);
     return {};
   };
   std::string head;
   const auto on_body = [&](std::span<const std::byte> bytes) -> Result<void> {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), *expected - head.size()));
+    const auto count = static_cast<size_t>(std::min<uint64_t>(bytes.size(), found->expected - head.size()));
     head.append(reinterpret_cast<const char*>(bytes.data()), count);
     return count < bytes.size() ? enough() : Result<void>();
   };
   ++requests_;
   const auto done = http_->perform(request, {on_response, on_body}, stop);
   if (outcome) return *outcome;
-  if (!done && (!expected || head.size() < *expected)) return outcome_of(done.error());
+  if (!done && (!found || head.size() < found->expected)) return outcome_of(done.error());
   if (says_web_page && begins_web_page(head))
     return unusable(at, "the server sent a web page (text/html), not a model");
-  version_ = version;
-  size_ = version.size;
+  version_ = found->version;
+  stated_digest_ = stated;
+  size_ = version_.size;
   head_ = std::move(head);
   return {};
 }
@@ -273,7 +287,7 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
     if (!response || (!reported && response->status >= 300)) {
       const Outcome outcome = response ? refusal(origin, *response) : outcome_of(response.error());
       report_if_mirror(*next, outcome.error);
-      mirrors.failed(*next, outcome);
+      std::ignore = mirrors.failed(*next, outcome);
       continue;
     }
     // No size, or a different one than before: only a complete download determines it.

@@ -39,6 +39,12 @@ class RemoteFile {
   static std::shared_ptr<RemoteFile> of_version(http::ClientPtr http, Origin origin, FileVersion version,
                                                 std::string head, RetryPolicy retries);
 
+  /// A file whose digest is known, and whose version an earlier process has seen: a server may have given the same
+  /// bytes another version since. All responses have the version of the first one, which has a strong ETag. Sends no
+  /// request.
+  static std::shared_ptr<RemoteFile> of_digest(http::ClientPtr http, std::string name, Origin origin,
+                                               FileVersion version, RetryPolicy retries);
+
   /// Requests the first bytes, to learn the size, the version, and whether the server sends ranges. A server that still
   /// has the version `known` sends no bytes. Fails as fetch(), and with unsupported if the server does not report a
   /// size. Must end before other calls.
@@ -69,6 +75,8 @@ class RemoteFile {
   uint64_t size() const { return size_.value_or(0); }
   /// As open() found it.
   const FileVersion& version() const { return version_; }
+  /// The SHA-256 of the file as the response to open() has stated it; nothing if it has not.
+  const std::optional<Digest>& stated_digest() const { return stated_digest_; }
   /// The first bytes that open() received: kHead, or fewer.
   const std::string& head() const { return head_; }
 
@@ -97,6 +105,7 @@ class RemoteFile {
   const RetryPolicy retries_;
   std::optional<uint64_t> size_;
   FileVersion version_;
+  std::optional<Digest> stated_digest_;
   std::string head_;
   std::atomic<uint64_t> requests_ = 0;
   std::atomic<size_t> current_ = 0;   // the origin that was used last

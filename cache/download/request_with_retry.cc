@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <stop_token>
 
 #include "base/text.h"
@@ -13,16 +12,6 @@
 
 namespace weightfs::download {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// A longer Retry-After is not waited for: the user can retry.
-RetryPolicy retry_policy(const http::Client& http) {
-  return {std::min(2, http.options().max_retries), std::chrono::milliseconds(400), std::chrono::seconds(5)};
-}
-
-// An attempt that took this long ended by a timeout, and is not repeated.
-constexpr std::chrono::seconds kLongAttempt{5};
 
 constexpr size_t kMaxErrorPage = 64 * 1024;
 constexpr uint64_t kMaxValues = 1000;
@@ -53,11 +42,11 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
         return {};
       },
       [&](std::span<const std::byte> bytes) -> Result<void> {
-        const bool is_error = page.head.status != 200;
+        const bool is_error = page.head.status != 200 && page.head.status != 206;
         const size_t room = (is_error ? kMaxErrorPage : max_size) - page.body.size();
         page.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
         if (bytes.size() <= room) return {};
-        truncated = is_error;
+        truncated = is_error || page.head.status == 206;  // a range may be larger than the requested one
         return failure(Code::corrupt, fmt::format("{}: response larger than {}", http::printable_url(request.url),
                                                   human_size(max_size)));
       }};
@@ -68,16 +57,23 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                     const std::stop_token& stop, std::string (*describe)(const Response& page)) {
-  for (Backoff backoff(retry_policy(http), http);;) {
-    const Clock::time_point started = Clock::now();
+  for (Backoff backoff({.retries = http.options().max_retries}, http);;) {
     auto page = send_request(http, request, max_size, stop);
     const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
-    if (outcome.next != Outcome::Next::retry_later) return page;
+    const bool is_slow = page && page->head.status >= 400 && is_timeout_of_store(page->body);
+    if (!page && outcome.next != Outcome::Next::retry_later) return failure(outcome.error);
+    if (outcome.next != Outcome::Next::retry_later && !is_slow) return page;
     const Error error = page ? Error{Code::network, http::printable_url(request.url) + describe(*page)} : page.error();
-    if (Clock::now() - started > kLongAttempt && http.patience().count() == 0) return tl::unexpected(error);
     const auto pause = TRY(backoff.pause(error, outcome.retry_after));
     if (!backoff.wait(error, pause, stop)) return tl::unexpected(error);
   }
+}
+
+std::optional<Error> web_page_error(const Response& page) {
+  if (page.head.status != 200 || !begins_web_page(page.body)) return std::nullopt;
+  return Error{Code::unsupported,
+               fmt::format("{}: the server sent a web page (text/html), perhaps to log in, not an answer of its API",
+                           http::printable_url(page.head.url))};
 }
 
 Result<Value> parse_body(const Response& page) {

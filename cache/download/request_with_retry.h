@@ -1,6 +1,7 @@
 // Small requests to the API of a server, with retries, and with error messages from response bodies.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -24,11 +25,15 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
 std::string error_detail(const Response& page);
 
-/// As send_request(), with up to three attempts for network errors and temporary statuses like 429 and 503; then fails
-/// with network, and what `describe` reads in the last response. Other error statuses are not failures.
+/// As send_request(), with http::Options::max_retries for network errors, temporary statuses like 429 and 503, and a
+/// timeout of an object store; then fails with network, and what `describe` reads in the last response. Other error
+/// statuses are not failures.
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                     const std::stop_token& stop,
                                     std::string (*describe)(const Response& page) = error_detail);
+
+/// The error of a response 200 of an API that is a web page: a login, or the portal of a network. Nothing for others.
+std::optional<Error> web_page_error(const Response& page);
 
 /// The body as JSON, of at most 1000 values. Fails as read_json() does.
 Result<Value> parse_body(const Response& page);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "base/text.h"
+#include "base/values/base64.h"
 #include "base/values/http.h"
 
 namespace weightfs::download {
@@ -13,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;           // of a server's error message
+constexpr size_t kMaxPageHead = 4096;         // of a web page, to recognize it
 constexpr uint64_t kMaxDelay = 24 * 60 * 60;  // in seconds; longer ones are not distinguished
 
 bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible_ascii(tag); }
@@ -29,7 +32,7 @@ std::string printable_status(int status) {
 std::optional<ContentRange> parse_content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   const size_t slash = text.find('/');
-  if (text.substr(0, kUnit.size()) != kUnit || slash == std::string_view::npos) return std::nullopt;
+  if (lower_case(text.substr(0, kUnit.size())) != kUnit || slash == std::string_view::npos) return std::nullopt;
   const std::string_view span = text.substr(kUnit.size(), slash - kUnit.size());
   const std::string_view total = text.substr(slash + 1);
   ContentRange range;
@@ -70,15 +73,27 @@ std::optional<std::chrono::milliseconds> requested_delay(const http::Response& r
   return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit"));
 }
 
-bool is_encoded(const http::Response& response) {
-  const std::string_view encoding = response.header("content-encoding");
-  return !encoding.empty() && encoding != "identity";
-}
-
 std::optional<uint64_t> content_length(const http::Response& response) {
   // With a Transfer-Encoding a Content-Length means nothing (RFC 9112, section 6.3).
-  if (is_encoded(response) || !response.header("transfer-encoding").empty()) return std::nullopt;
+  if (response.is_encoded() || !response.header("transfer-encoding").empty()) return std::nullopt;
   return parse_number<uint64_t>(response.header("content-length"));
+}
+
+std::optional<Digest> stated_digest(const http::Response& response) {
+  constexpr std::string_view kSha256 = "sha-256=:";
+  if (response.is_encoded()) return std::nullopt;
+  for (std::string_view rest = response.header("repr-digest"); !rest.empty();) {
+    const std::string_view member = trimmed(rest.substr(0, rest.find(',')));
+    const size_t comma = rest.find(',');
+    rest.remove_prefix(comma == rest.npos ? rest.size() : comma + 1);
+    if (!member.starts_with(kSha256) || !member.ends_with(':') || member.size() == kSha256.size()) continue;
+    const auto bytes = from_base64(member.substr(kSha256.size(), member.size() - kSha256.size() - 1));
+    Digest digest;
+    if (!bytes || bytes->size() != digest.bytes.size()) continue;
+    std::memcpy(digest.bytes.data(), bytes->data(), bytes->size());
+    return digest;
+  }
+  return std::nullopt;
 }
 
 std::string_view unquoted(std::string_view etag) {
@@ -87,7 +102,7 @@ std::string_view unquoted(std::string_view etag) {
 
 FileVersion version_of(const http::Response& response, uint64_t size) {
   FileVersion version{size};
-  const std::string_view etag = is_encoded(response) ? "" : response.header("etag");
+  const std::string_view etag = response.is_encoded() ? "" : response.header("etag");
   const std::string_view modified = response.header("last-modified");
   if (modified.size() <= kMaxTag) version.weak = modified;
   if (is_plain(etag) && etag.starts_with("W/"))
@@ -99,7 +114,7 @@ FileVersion version_of(const http::Response& response, uint64_t size) {
 
 std::optional<Head> head_of(const http::Response& response, const std::optional<FileVersion>& known, uint64_t most) {
   const auto range = parse_content_range(response.header("content-range"));
-  const bool is_part = range && range->first == 0U && range->total && !is_encoded(response);
+  const bool is_part = range && range->first == 0U && range->total && !response.is_encoded();
   const auto length = response.status == 200 ? content_length(response) : std::nullopt;
   if (response.status == 304 && known) return Head{*known};
   if ((response.status == 200 || response.status == 206) && is_part)
@@ -136,12 +151,17 @@ bool is_web_page(const http::Response& response) {
   return type.starts_with("text/html") || type.starts_with("application/xhtml+xml");
 }
 
+bool begins_web_page(std::string_view body) {
+  const std::string text = lower_case(trimmed(body.substr(0, kMaxPageHead)));
+  return text.starts_with("<!doctype html") || text.starts_with("<html") || text.starts_with("<head");
+}
+
 std::string why_no_size(const http::Response& response) {
   const std::string_view sent = response.header("content-range");
   const std::string status = printable_status(response.status);
   if (is_web_page(response)) return "the server sent a web page (text/html)";
   if (response.status != 200 && response.status != 206) return fmt::format("{} is not an answer with a file", status);
-  if (is_encoded(response))
+  if (response.is_encoded())
     return fmt::format("the server sends the file with the encoding {}, without its size",
                        quoted(response.header("content-encoding")));
   if (response.status == 206 && sent.empty()) return fmt::format("{} without a content-range", status);
@@ -185,8 +205,13 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
 }
 
 Outcome outcome_of(const Error& error) {
+  if (is_given_up(error)) return {Outcome::Next::give_up, {error.code, error.message}};
   const bool is_retried = may_pass(error) && error.code != Code::unreachable;
   return {is_retried ? Outcome::Next::retry_later : Outcome::Next::give_up, error};
+}
+
+bool is_timeout_of_store(std::string_view body) {
+  return body.find("<Code>RequestTimeout</Code>") != std::string_view::npos;
 }
 
 std::optional<std::string> identity_of(const std::string& url, const FileVersion& version, const BlockListPtr& list) {

@@ -32,16 +32,20 @@ std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text
 /// (draft-ietf-httpapi-ratelimit-headers).
 std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text);
 
-bool is_encoded(const http::Response& response);
-
 /// The length of the decoded body, if known.
 std::optional<uint64_t> content_length(const http::Response& response);
 
 /// Whether the response says that it is HTML.
 bool is_web_page(const http::Response& response);
+/// Whether a body with these first bytes is HTML, whatever the response says.
+bool begins_web_page(std::string_view body);
 
 /// Why a response 200 to 206 does not tell the size of the whole file: "206 Partial Content without a content-range".
 std::string why_no_size(const http::Response& response);
+
+/// The SHA-256 that a Repr-Digest states of the whole file, also in the response to a range (RFC 9530, section 3);
+/// nothing if there is none, or if the response is encoded.
+std::optional<Digest> stated_digest(const http::Response& response);
 
 /// What identifies the bytes of a remote file.
 struct FileVersion {
@@ -113,5 +117,9 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
 
 /// The result for a request that failed before or during the response.
 Outcome outcome_of(const Error& error);
+
+/// Whether the body of an error response says that the connection was idle for too long, which object stores report
+/// with status 400, and which a retry may overcome. (Amazon S3 API Reference, "List of error codes".)
+bool is_timeout_of_store(std::string_view body);
 
 }  // namespace weightfs::download

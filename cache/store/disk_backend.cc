@@ -88,7 +88,7 @@ void DiskBackend::drop_deleted() {
 
 BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size) {
   const auto folders = this->folders(Missing::fail);
-  return folders ? find_in(**folders, name, size) : BlobHandle{};
+  return folders ? find_in(**folders, name, size) : temporary_.find(name, size);
 }
 
 // For eviction. Has no effect on a read-only file system, or if the cache is full.
@@ -144,7 +144,16 @@ BlockFile::Space DiskBackend::space() {
 // No other process can use blocks without an identity.
 Result<BlockFilePtr> DiskBackend::open_blocks(const std::string& identity, std::optional<uint64_t> size) {
   if (identity.empty()) return temporary_.open_blocks(identity, size);
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const auto cache = this->folders(Missing::create);
+  // A removed cache cannot be made again: the sandbox hides its place. A decoder has its own way to do without.
+  if (!cache && !is_new_blob(identity)) {
+    std::call_once(told_, [&] {
+      if (log_) log_(fmt::format("{}; downloaded bytes are kept in temporary files", cache.error().message));
+    });
+    return temporary_.open_blocks(identity, size);
+  }
+  if (!cache) return tl::unexpected(cache.error());
+  const FoldersPtr& folders = *cache;
   const Digest name = sha256(identity);
   const std::string path = blocks_file(name);
   const int root = folders->root->number();
@@ -216,9 +225,11 @@ Result<void> DiskBackend::give_name(const Folders& folders, const Digest& digest
 
 // The bytes are on the disk already (BlockFile::flush).
 Result<BlobHandle> DiskBackend::publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) {
+  const auto cache = this->folders(Missing::create);
+  if (!cache && blocks->identity().empty()) return temporary_.publish_blocks(blocks, name, digest);
   if (blocks->identity().empty())
     return failure(Code::unsupported, "the server does not identify the version of the file");
-  const FoldersPtr folders = TRY(this->folders(Missing::create));
+  const FoldersPtr folders = TRY(cache);
   const Digest file = sha256(blocks->identity());
   ::mkdirat(folders->root->number(), kSumsFolder, 0700);  // a failure shows when the map is renamed
   // A pin of the ranges becomes one of the blob, which is never without a pin meanwhile.

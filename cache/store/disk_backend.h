@@ -70,6 +70,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   std::once_flag swept_;
   const bool compares_digests_;
   const std::function<void(const std::string&)> log_;
+  std::once_flag told_;  // that the cache cannot be used
   std::stop_source stop_;
 
   std::mutex mutex_;  // guards the rest; it is not held while disk_quota_ is used

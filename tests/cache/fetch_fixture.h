@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cache/direct_client.h"
 #include "cache/download/remote_file.h"
 #include "tests/cache/test_producer.h"
 #include "tests/support/http_server.h"
@@ -37,7 +38,8 @@ inline download::RemoteFilePtr file_at(std::optional<uint64_t> size, const std::
                                        download::RetryPolicy retries = quick_retries(), http::Options http = {}) {
   std::vector<download::Origin> origins;
   for (const std::string& url : urls) origins.push_back({url});
-  return std::make_shared<download::RemoteFile>(std::make_shared<http::Client>(http), "model", origins, size, retries);
+  return std::make_shared<download::RemoteFile>(std::make_shared<http::DirectClient>(http), "model", origins, size,
+                                                retries);
 }
 
 /// The bytes from the beginning of a range, and its error.

@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "cache/blob_store.h"
+#include "cache/direct_client.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/eventually.h"
@@ -37,7 +38,7 @@ class DeliveredBlobTest : public testing::Test {
       log.push_back(line);
     };
     options.fetching.options = quick_retries();
-    options.fetching.http = std::make_shared<http::Client>(http::Options());
+    options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
     return blob_store(std::move(options));
   }
   SourcePtr blob(const BlobStorePtr& in) const {

@@ -13,7 +13,9 @@
 
 #include "base/cancel.h"
 #include "base/files/file_source.h"
+#include "base/files/unverified.h"
 #include "cache/blocks/block_file.h"
+#include "cache/direct_client.h"
 #include "cache/external_stores.h"
 #include "cache/maintenance.h"
 #include "tests/cache/store_fixture.h"
@@ -59,7 +61,7 @@ class DigestBlobTest : public test::StoreDirectory {
     options.connect_timeout = std::chrono::seconds(2);
     options.stall_timeout = std::chrono::seconds(2);
     options.allow_private_urls = true;
-    return std::make_shared<http::Client>(options);
+    return std::make_shared<http::DirectClient>(options);
   }
   static download::RetryPolicy quick() { return {.retries = 1, .first_delay = std::chrono::milliseconds(1)}; }
 
@@ -144,6 +146,63 @@ TEST_F(DigestBlobTest, LaterResponseDoesNotConfirmAnUnverifiedRead) {
   wait_for_downloads(store);
   EXPECT_THAT(read(*blob.verified), HasSubstr("error"));
   EXPECT_THAT(read(*blob.verified), HasSubstr("error"));
+}
+
+// semantics 12.3
+TEST_F(DigestBlobTest, HeaderOfAnEarlierProcessIsNotRequestedAgain) {
+  bytes = some_bytes(kLarge);
+  HttpServer server([this](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
+  for (int process = 0; process < 2; ++process) {
+    const auto store = fetching_store();
+    const auto blob = store->resolve(blob_ref({server.url("/blob")})).value();
+    const SourcePtr early = blob.verified->unverified();
+    ASSERT_NE(early, nullptr);
+    EXPECT_EQ(read(*early, 0, 1000), describe(bytes.substr(0, 1000)));
+    EXPECT_TRUE(early->prefetch({0, 10'000}));
+  }
+  EXPECT_EQ(server.count("GET"), 1U);
+  EXPECT_THAT(blobs(), SizeIs(1)) << "the name of the server";
+}
+
+// semantics 12.3
+TEST_F(DigestBlobTest, HeaderOfAnotherServerIsNotUsed) {
+  bytes = some_bytes(kLarge);
+  const std::string wrong(bytes.size(), 'e');
+  HttpServer other([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, wrong); });
+  HttpServer server([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, bytes); });
+  const auto header_from = [&](const HttpServer& from) {
+    const auto store = fetching_store();
+    const auto blob = store->resolve(blob_ref({from.url("/blob")})).value();
+    return read(*blob.verified->unverified(), 0, 1000);
+  };
+  EXPECT_EQ(header_from(other), describe(wrong.substr(0, 1000)));
+  EXPECT_EQ(header_from(server), describe(bytes.substr(0, 1000)));
+}
+
+// semantics 12.3
+TEST_F(DigestBlobTest, ForgottenReadIsNotCompared) {
+  bytes = some_bytes(kLarge);
+  const std::string wrong(bytes.size(), 'e');
+  std::atomic<bool> is_right = false;
+  HttpServer server(
+      [&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, is_right ? bytes : wrong); });
+  const auto header_of = [&](const Source& early) { return read(early, 0, 1000); };
+  EXPECT_EQ(header_of(*fetching_store()->resolve(blob_ref({server.url("/b")})).value().verified->unverified()),
+            describe(wrong.substr(0, 1000)));
+  is_right = true;
+  for (const bool is_kept : {false, true}) {
+    const auto store = fetching_store();
+    const auto blob = store->resolve(blob_ref({server.url("/b")})).value();
+    const SourcePtr early = blob.verified->unverified();
+    ASSERT_EQ(header_of(*early), describe((is_kept ? bytes : wrong).substr(0, 1000)));
+    if (!is_kept) dynamic_cast<const UnverifiedBytes&>(*early).forget();
+    EXPECT_EQ(read(*blob.verified), describe(bytes));
+  }
+}
+
+TEST_F(DigestBlobTest, SmallFileHasNoHeaderOfItsOwn) {
+  bytes = some_bytes(256 << 10);
+  EXPECT_EQ(fetching_store()->resolve(blob_ref({"http://127.0.0.1:1/b"})).value().verified->unverified(), nullptr);
 }
 
 TEST_F(DigestBlobTest, KilledReaderStartsNoDownload) {
@@ -626,14 +685,13 @@ TEST_F(DigestBlobTest, InProgressStatusReportsProgress) {
   EXPECT_THAT(store->in_progress_status().blobs, IsEmpty());
   std::thread reader([&] { EXPECT_EQ(read(*found->verified), describe(bytes)); });
   EXPECT_EQ(read(*found->unverified, 10, 1000), describe(bytes.substr(10, 1000)));
-  while (store->in_progress_status().blobs.empty()) std::this_thread::yield();
-  const auto running = store->in_progress_status();
+  StoreStatus running;
+  while (running.blobs.empty() || running.blobs[0].fetched < 1010) running = store->in_progress_status();
   rest.open();
   reader.join();
   ASSERT_THAT(running.blobs, SizeIs(1));
   EXPECT_EQ(running.blobs[0].name, "layer");
   EXPECT_FALSE(running.blobs[0].verified);
-  EXPECT_GE(running.blobs[0].fetched, 1010U);
   EXPECT_LT(running.blobs[0].fetched, bytes.size());
   EXPECT_GE(running.bytes_fetched, 1010U);
   EXPECT_THAT(store->status().blobs, SizeIs(2));

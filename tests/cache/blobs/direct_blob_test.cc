@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/direct_client.h"
 #include "tests/cache/store_fixture.h"
 #include "tests/support/http_server.h"
 #include "tests/support/lock_count.h"
@@ -33,7 +34,7 @@ class DirectBlobTest : public test::StoreDirectory {
     http::Options client;
     client.allow_private_urls = true;
     StoreOptions options{directory, 100 << 20};
-    options.fetching = {std::make_shared<http::Client>(client),
+    options.fetching = {std::make_shared<http::DirectClient>(client),
                         {.retries = 1, .first_delay = std::chrono::milliseconds(1)}};
     return resolved(blob_store(std::move(options)), {server.url("/b")});
   }

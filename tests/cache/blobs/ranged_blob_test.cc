@@ -15,6 +15,7 @@
 #include "base/cancel.h"
 #include "base/download_scope.h"
 #include "cache/blob_store.h"
+#include "cache/direct_client.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/eventually.h"
@@ -41,7 +42,7 @@ class RangedBlobTest : public testing::Test {
     options.directory = directory;
     options.quota = 1 << 30;
     options.fetching.options = quick_retries();
-    options.fetching.http = std::make_shared<http::Client>(http::Options());
+    options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
     options.fetching.verify_whole = verify_whole;
     options.fetching.wait_for_ranges = wait_for_ranges;
     options.times.next_verification = kNextVerification;
@@ -464,7 +465,7 @@ TEST_F(RangedBlobTest, BlobAtAUrlOfAContainerIsVerifiedFirst) {
   options.fetching.options = quick_retries();
   http::Options http;
   http.allow_private_urls = true;
-  options.fetching.http = std::make_shared<http::Client>(http);
+  options.fetching.http = std::make_shared<http::DirectClient>(http);
   const auto cache = blob_store(std::move(options));
   EXPECT_THAT(read(*resolved(cache, http::Trust::container).verified, 0, 1000), HasSubstr("error"));
 }

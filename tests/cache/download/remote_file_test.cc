@@ -4,6 +4,7 @@
 
 #include <stop_token>
 
+#include "cache/direct_client.h"
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs::remote_file_test {
@@ -44,13 +45,57 @@ TEST(RemoteFile, BlobOfUnknownSizeEndsWithBody) {
   EXPECT_EQ(server.requests().size(), 4u);
 }
 
+// ---- more than was requested
+
+// Serves the range from `before` bytes earlier to `after` bytes later.
+HttpServer::Handler serves_around(const std::string& body, uint64_t before, uint64_t after) {
+  return [=](const SeenRequest& request, Wire& wire) {
+    SeenRequest larger = request;
+    const auto range = request.range();
+    larger.headers["range"] =
+        fmt::format("bytes={}-{}", range->first - std::min(before, range->first), range->second + after - 1);
+    serve_file(larger, wire, body);
+  };
+}
+
+std::string range_of(RemoteFile& file, ByteRange range) {
+  std::string bytes;
+  const auto sink = [&](uint64_t offset, std::span<const std::byte> some) -> Result<bool> {
+    if (!some.empty()) EXPECT_EQ(offset, range.from + bytes.size());
+    bytes.append(reinterpret_cast<const char*>(some.data()), some.size());
+    return true;
+  };
+  const auto done = file.fetch(range, sink, kNeverStop);
+  return done ? bytes : done.error().message;
+}
+
+// semantics 21.4
+TEST(RemoteFile, SurplusOfALargerRangeIsReadOnTheSameConnection) {
+  HttpServer server(serves_around(kBody, 10'000, 20'000));
+  const auto file = file_at(kSize, {server.url("/m")});
+  for (const uint64_t at : {5'000u, 100'000u, 299'000u})
+    EXPECT_EQ(describe(range_of(*file, {at, at + 100})), describe(kBody.substr(at, 100)));
+  ASSERT_EQ(server.requests().size(), 3u);
+  for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.connection, 0u);
+}
+
+TEST(RemoteFile, LongSurplusClosesTheConnection) {
+  const std::string body = some_bytes(20 << 20);
+  HttpServer server(serves_around(body, 0, 16 << 20));
+  const auto file = file_at(body.size(), {server.url("/m")});
+  for (const uint64_t at : {1'000'000u, 2'000'000u})
+    EXPECT_EQ(describe(range_of(*file, {at, at + 100})), describe(body.substr(at, 100)));
+  ASSERT_EQ(server.requests().size(), 2u);
+  EXPECT_NE(server.requests()[0].connection, server.requests()[1].connection);
+}
+
 // ---- a known version
 
 // semantics 23.3
 TEST(RemoteFile, KnownVersionIsTheConditionOfEachRequest) {
   HttpServer server([](const SeenRequest& request, Wire& wire) { serve_file(request, wire, kBody, "\"now\""); });
   const auto read_as = [&](const std::string& etag) {
-    const auto file = RemoteFile::of_version(std::make_shared<http::Client>(http::Options{}), {server.url("/m")},
+    const auto file = RemoteFile::of_version(std::make_shared<http::DirectClient>(http::Options{}), {server.url("/m")},
                                              {kSize, etag}, "", {});
     std::string text;
     const auto done = file->fetch({0, 100},
@@ -75,7 +120,7 @@ TEST(RemoteFile, ErrorBodyIsDescribed) {
   Origin origin{server.url("/m")};
   origin.error_text = [](std::string_view body) { return fmt::format("{} bytes of {}", body.size(), body.front()); };
   const auto file =
-      RemoteFile::of_version(std::make_shared<http::Client>(http::Options{}), origin, {kSize, "\"t\""}, "", {});
+      RemoteFile::of_version(std::make_shared<http::DirectClient>(http::Options{}), origin, {kSize, "\"t\""}, "", {});
   const auto done = file->fetch({0, 100}, [](uint64_t, std::span<const std::byte>) { return Result<bool>(true); }, {});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message, server.url("/m") + ": 403 Forbidden: 4096 bytes of x");
@@ -346,7 +391,7 @@ TEST(RemoteFile, CredentialsAreSentOnlyToTheirOrigin) {
   });
   const std::vector<Origin> origins = {
       {server.url("/m"), http::Trust::user, std::make_shared<http::FixedCredentials>("Bearer secret")}};
-  const auto http = std::make_shared<http::Client>(http::Options());
+  const auto http = std::make_shared<http::DirectClient>(http::Options());
   RemoteFile file(http, "model", origins, kSize, quick_retries());
   EXPECT_EQ(fetched(file).text(), describe(kBody));
   EXPECT_EQ(fetched(file, 1000).text(), describe(kBody.substr(1000)));
@@ -368,7 +413,7 @@ TEST(RemoteFile, HeadersOfCredentialsAreSentOnlyToTheirOrigin) {
     wire.send(answer("307 Temporary", "", {"Location: " + target}));
   });
   const Origin origin{.url = server.url("/m"), .credentials = std::make_shared<HeaderCredentials>()};
-  RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
+  RemoteFile file(std::make_shared<http::DirectClient>(http::Options()), "model", {origin}, kSize, quick_retries());
   for (const uint64_t from : {0U, 1000U}) EXPECT_FALSE(fetched(file, from).error);
   ASSERT_EQ(server.requests().size(), 2u);
   for (const SeenRequest& request : server.requests()) EXPECT_EQ(request.header("x-key"), "1") << request.target;
@@ -380,7 +425,7 @@ TEST(RemoteFile, HeadersAreSentToTheirUrlInEverySpelling) {
   HttpServer server(serves(kBody));
   for (const char* target : {"/m", "/a b", "/a/../m", "/m#part", "/é"}) {
     const Origin origin{.url = server.url(target), .credentials = std::make_shared<HeaderCredentials>()};
-    RemoteFile file(std::make_shared<http::Client>(http::Options()), "model", {origin}, kSize, quick_retries());
+    RemoteFile file(std::make_shared<http::DirectClient>(http::Options()), "model", {origin}, kSize, quick_retries());
     for (const uint64_t from : {kSize - 1, kSize - 2}) EXPECT_FALSE(fetched(file, from).error) << target;
   }
   EXPECT_EQ(server.requests().size(), 10u);

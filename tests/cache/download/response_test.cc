@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
+
+#include "base/values/base64.h"
 
 namespace weightfs::response_test {
 namespace {
@@ -74,6 +77,7 @@ TEST(Response, MissingSizeHasItsReason) {
             "200 OK without a content-length (transfer-encoding \"chunked\")");
   EXPECT_EQ(why(200, {{"content-encoding", "gzip"}, {"content-length", "5"}}),
             "the server sends the file with the encoding \"gzip\", without its size");
+  EXPECT_EQ(why(200, {{"content-encoding", "aws-chunked"}}), "200 OK without a content-length");
   EXPECT_EQ(why(206, {}), "206 Partial Content without a content-range");
   EXPECT_EQ(why(206, {{"content-range", "items 0-1/2"}}),
             "206 Partial Content with content-range \"items 0-1/2\", which is not valid");
@@ -88,6 +92,23 @@ TEST(Response, MissingSizeHasItsReason) {
   EXPECT_EQ(why(204, {}), "204 No Content is not an answer with a file");
   EXPECT_EQ(why(200, {{"content-type", "Text/HTML; charset=utf-8"}, {"transfer-encoding", "chunked"}}),
             "the server sent a web page (text/html)");
+}
+
+// RFC 9530, appendix B
+TEST(Response, StatedDigestIsThatOfSha256) {
+  const auto stated = [](const std::string& field, const std::string& coding = "") {
+    const auto digest =
+        stated_digest({.status = 206, .headers = {{"repr-digest", field}, {"content-encoding", coding}}, .url = ""});
+    return digest ? digest->hex().substr(0, 8) : "none";
+  };
+  const std::string digest = "sha-256=:" + base64(std::string(31, 'a') + "b") + ":";
+  EXPECT_EQ(stated(digest), "61616161");
+  EXPECT_EQ(stated("sha-512=:AA==:, unixsum=1 ,  " + digest), "61616161");
+  EXPECT_EQ(stated(digest, "aws-chunked"), "61616161");
+  EXPECT_EQ(stated(digest, "gzip"), "none");
+  for (const char* wrong :
+       {"", "sha-256", "sha-256=:", "sha-256=::", "sha-256=:AA==:", "sha-256=:?:", "md5=:AA==:", ","})
+    EXPECT_EQ(stated(wrong), "none") << wrong;
 }
 
 TEST(Response, LoginIsNamedWithoutCredentials) {

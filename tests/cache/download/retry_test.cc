@@ -1,11 +1,19 @@
 // Retries, other origins, and resumed downloads.
+#include <arpa/inet.h>
 #include <fmt/core.h>
+#include <sys/socket.h>
 
+#include <stdexcept>
 #include <stop_token>
+#include <tuple>
+#include <vector>
 
 #include "base/cancel.h"
+#include "base/os/descriptor.h"
+#include "cache/direct_client.h"
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/remote_file.h"
+#include "cache/download/request_with_retry.h"
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs::retry_test {
@@ -27,6 +35,49 @@ TEST(RemoteFileRetries, CancelledThreadDoesNotWait) {
   const CancelScope scope([] { return true; });
   EXPECT_FALSE(interruptible_sleep(std::chrono::hours(1), kNeverStop));
   EXPECT_EQ(fetched(*file).text(), describe("") + ", then model: cancelled");
+}
+
+// Its queue of connections is full, so it answers none: like a firewall that drops packets.
+class SilentListener {
+ public:
+  SilentListener() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    const bool listens = ::bind(listener_.number(), generic, size) == 0 && ::listen(listener_.number(), 0) == 0 &&
+                         ::getsockname(listener_.number(), generic, &size) == 0;
+    if (!listens) throw std::runtime_error("no listener");
+    port_ = ntohs(address.sin_port);
+    for (int i = 0; i < 4; ++i) {
+      queued_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      std::ignore = ::connect(queued_.back().number(), generic, size);
+    }
+  }
+
+  std::string url() const { return fmt::format("http://127.0.0.1:{}/m", port_); }
+
+ private:
+  const Descriptor listener_;
+  std::vector<Descriptor> queued_;
+  uint16_t port_ = 0;
+};
+
+TEST(RequestRetries, ConnectionThatIsNotAcceptedIsNotTriedAgain) {
+  const SilentListener silent;
+  http::Options options = short_patience();
+  options.connect_timeout = std::chrono::milliseconds(200);
+  http::DirectClient http(options);
+  http::Request request;
+  request.url = silent.url();
+  const auto page = request_with_retry(http, request, 100, kNeverStop, error_detail);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code, Code::unreachable) << page.error().message;
+  EXPECT_TRUE(is_timeout(page.error()));
+  const auto counts = http.requests();
+  ASSERT_EQ(counts.size(), 1u);
+  EXPECT_EQ(counts.begin()->second, 1u);
 }
 
 TEST(RemoteFileRetries, ResumesTruncatedBodyAtNextByteWithIfMatch) {
@@ -266,7 +317,7 @@ TEST(RemoteFileRetries, DeniedRequestNamesCredentials) {
   const auto credentials = std::make_shared<http::FixedCredentials>("", "tried anonymously: there is no docker config");
   const auto error_from = [&](const std::string& url) {
     const std::vector<Origin> origins = {{url, http::Trust::user, credentials}};
-    const auto http = std::make_shared<http::Client>(http::Options());
+    const auto http = std::make_shared<http::DirectClient>(http::Options());
     RemoteFile file(http, "model", origins, std::nullopt, quick_retries());
     const std::string message = fetched(file).error->message;
     EXPECT_EQ(file.query_size(kNeverStop).error().message, message);

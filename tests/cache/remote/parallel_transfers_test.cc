@@ -7,6 +7,7 @@
 #include <stop_token>
 
 #include "cache/blob_store.h"
+#include "cache/direct_client.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/temporary.h"
 
@@ -72,7 +73,7 @@ class ParallelTransfers : public testing::Test {
  protected:
   std::string downloaded(const std::vector<std::string>& urls, http::Options http = {}, StoreTimes times = {}) const {
     StoreOptions options{.directory = temporary.path("cache"), .quota = 1 << 30, .times = times};
-    options.fetching.http = std::make_shared<http::Client>(http);
+    options.fetching.http = std::make_shared<http::DirectClient>(http);
     options.fetching.options = quick_retries();
     options.fetching.verify_whole = true;
     const BlobStorePtr store = blob_store(std::move(options));

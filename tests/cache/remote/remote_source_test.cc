@@ -14,9 +14,11 @@
 #include <set>
 #include <thread>
 
+#include "base/values/base64.h"
 #include "base/verity/block_list.h"
 #include "cache/blob_store.h"
 #include "cache/blocks/block_file.h"
+#include "cache/direct_client.h"
 #include "cache/maintenance.h"
 #include "tests/cache/fetch_fixture.h"
 #include "tests/support/eventually.h"
@@ -50,7 +52,7 @@ class RemoteSourceTest : public testing::Test {
     options.quota = quota;
     options.times = times;
     options.fetching.options = quick_retries();
-    if (!offline) options.fetching.http = std::make_shared<http::Client>(http::Options());
+    if (!offline) options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
     return blob_store(std::move(options));
   }
   Result<SourcePtr> open(const BlobStorePtr& in, const std::string& path = "/model.gguf") const {
@@ -346,7 +348,7 @@ TEST_F(RemoteSourceTest, BytesAreReadWhileTheRestOfTheirRangeIsDelayed) {
     wire.send(body.substr(40 * kKiB));
   };
   StoreOptions options{directory, 1 << 30};
-  options.fetching.http = std::make_shared<http::Client>(http::Options());
+  options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
   const auto cache = blob_store(std::move(options));
   const SourcePtr source = open(cache).value();
   std::string first(16 * kKiB, '\0');
@@ -362,7 +364,7 @@ TEST_F(RemoteSourceTest, BytesAreReadWhileTheRestOfTheirRangeIsDelayed) {
 // Another process has claimed the blocks, and is stopped: its reader would wait for it without end.
 TEST_F(RemoteSourceTest, StoppedProcessDoesNotBlockReadersForever) {
   StoreOptions options{directory, 1 << 30};
-  options.fetching.http = std::make_shared<http::Client>(fetch_fixture::short_patience());
+  options.fetching.http = std::make_shared<http::DirectClient>(fetch_fixture::short_patience());
   const auto cache = blob_store(std::move(options));
   const SourcePtr source = open(cache).value();
   read(*source, 0, 100);
@@ -383,7 +385,7 @@ TEST_F(RemoteSourceTest, ReaderWaitsForAnotherProcessThatMakesProgress) {
       wire.send(std::string_view(all).substr(at, 256 * kKiB));
   };
   StoreOptions options{directory, 1 << 30};
-  options.fetching.http = std::make_shared<http::Client>(fetch_fixture::short_patience());
+  options.fetching.http = std::make_shared<http::DirectClient>(fetch_fixture::short_patience());
   const auto other = blob_store(options);
   const SourcePtr first = open(other).value();
   read(*first, 0, 100);
@@ -470,6 +472,107 @@ TEST_F(RemoteSourceTest, OtherRangeThanRequestedIsRefused) {
   };
   const auto cache = store();
   EXPECT_THAT(read(*open(cache).value(), kMiB, 100), HasSubstr("requested bytes from 1048576"));
+}
+
+// Serves `all` with the digest of `stated`.
+HttpServer::Handler states_digest(const std::string& all, const std::string& etag, const std::string& stated) {
+  const Digest digest = sha256(stated);
+  const std::string bytes(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
+  return [=, &all](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    if (!range || request.header("if-none-match") == etag) return serve_file(request, wire, all, etag);
+    const uint64_t end = std::min<uint64_t>(range->second, all.size());
+    wire.send(answer("206 Partial Content", all.substr(range->first, end - range->first),
+                     {"ETag: " + etag, fmt::format("Repr-Digest: sha-256=:{}:", base64(bytes)),
+                      fmt::format("Content-Range: bytes {}-{}/{}", range->first, end - 1, all.size())}));
+  };
+}
+
+// semantics 21.6
+TEST_F(RemoteSourceTest, FileIsPublishedUnderTheDigestThatItsServerStates) {
+  handler = states_digest(all, etag, all);
+  {
+    const auto cache = store();
+    const SourcePtr source = open(cache).value();
+    EXPECT_EQ(describe(read(*source, 0, all.size())), describe(all));
+    EXPECT_EQ(source->verification(), VerifiedBy::transport);
+    ASSERT_TRUE(cache->verify_complete());
+    EXPECT_EQ(source->verification(), VerifiedBy::whole);
+  }
+  EXPECT_TRUE(
+      std::filesystem::exists(directory + "/v1/blobs/" + sha256(all).hex().substr(0, 2) + "/" + sha256(all).hex()));
+  const size_t before = server->requests().size();
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*open(cache).value(), 0, all.size())), describe(all));
+  EXPECT_EQ(server->requests().size(), before + 1) << "the version is asked for, and the digest was saved";
+}
+
+TEST_F(RemoteSourceTest, FileWithAnotherDigestThanItsServerStatesIsDropped) {
+  handler = states_digest(all, etag, "other bytes");
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  EXPECT_EQ(describe(read(*source, 0, all.size())), describe(all));
+  const auto verified = cache->verify_complete();
+  ASSERT_FALSE(verified);
+  EXPECT_EQ(verified.error().code, Code::mismatch);
+  EXPECT_THAT(read(*source, 0, 100), HasSubstr("digest mismatch"));
+}
+
+// semantics 21.3
+TEST_F(RemoteSourceTest, ServersWithDifferentTagsAreNamed) {
+  std::atomic<bool> is_other = false;
+  handler = [&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, all, is_other ? "\"v2\"" : etag); };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  is_other = true;
+  EXPECT_THAT(read(*source, kMiB, 100), HasSubstr("changed on the server"));
+  is_other = false;
+  EXPECT_EQ(describe(read(*source, kMiB, 100)), describe(all.substr(kMiB, 100)));
+  is_other = true;
+  EXPECT_THAT(read(*source, 2 * kMiB, 100), HasSubstr("several servers with different ETags"));
+}
+
+// semantics 21.4
+TEST_F(RemoteSourceTest, RangesWithAWordThatIsNoCodingAreReadAsTheyAre) {
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    const auto range = request.range();
+    const uint64_t end = std::min<uint64_t>(range->second, all.size());
+    wire.send(answer("206 Partial Content", all.substr(range->first, end - range->first),
+                     {"Content-Encoding: aws-chunked", "ETag: \"v1\"",
+                      fmt::format("Content-Range: bytes {}-{}/{}", range->first, end - 1, all.size())}));
+  };
+  const auto cache = store();
+  EXPECT_EQ(describe(read(*open(cache).value(), kMiB, 100 * kKiB)), describe(all.substr(kMiB, 100 * kKiB)));
+  EXPECT_EQ(server->requests().size(), 2u);
+}
+
+// semantics 21.4: a cache that sends its whole slice.
+TEST_F(RemoteSourceTest, LargerRangeGivesTheRequestedBytes) {
+  constexpr uint64_t kSlice = 2 * kMiB;
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    SeenRequest larger = request;
+    const auto range = request.range();
+    larger.headers["range"] =
+        fmt::format("bytes={}-{}", range->first / kSlice * kSlice, (range->second + kSlice - 1) / kSlice * kSlice - 1);
+    serve(larger, wire);
+  };
+  const auto cache = store();
+  const SourcePtr source = open(cache).value();
+  for (const uint64_t at : {3 * kMiB + 5, 5 * kMiB - 100, 7 * kMiB, all.size() - 200})
+    EXPECT_EQ(describe(read(*source, at, 100)), describe(all.substr(at, 100)));
+  EXPECT_EQ(server->requests().size(), 5u);
+}
+
+TEST_F(RemoteSourceTest, RangeWithFarMoreBeforeItIsRefused) {
+  all = some_bytes(20 * kMiB);
+  handler = [&](const SeenRequest& request, Wire& wire) {
+    SeenRequest whole = request;
+    if (const auto range = request.range(); range->first > 0)
+      whole.headers["range"] = fmt::format("bytes=0-{}", range->second - 1);
+    serve(whole, wire);
+  };
+  const auto cache = store();
+  EXPECT_THAT(read(*open(cache).value(), 10 * kMiB, 100), HasSubstr("requested bytes from 10485760"));
 }
 
 TEST_F(RemoteSourceTest, Status200WithContentRangeIsAPart) {
@@ -583,7 +686,7 @@ TEST_F(RemoteSourceTest, FileWithoutTagIsReadInPassesWithinTheQuota) {
   constexpr uint64_t kQuota = 3 * kMiB;
   for (const std::string& where : {directory, std::string()}) {
     StoreOptions options{where, kQuota};
-    options.fetching.http = std::make_shared<http::Client>(http::Options());
+    options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
     const auto cache = blob_store(std::move(options));
     const SourcePtr source = open(cache).value();
     for (size_t at = 0; at < all.size(); at += 256 * kKiB) {
@@ -605,7 +708,7 @@ TEST_F(RemoteSourceTest, FailedTransfersReleaseTheirSpaceInTemporaryFiles) {
   options.quota = 3 * all.size();
   options.fetching.options = quick_retries();
   options.fetching.options.retries = 0;
-  options.fetching.http = std::make_shared<http::Client>(http::Options());
+  options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
   const auto cache = blob_store(std::move(options));
   const SourcePtr source = open(cache).value();
   for (int i = 0; i < 10; ++i) EXPECT_THAT(read(*source, kMiB, 100), Not(HasSubstr("limited")));
