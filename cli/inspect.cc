@@ -155,7 +155,13 @@ class Lister {
   std::set<const Model*> checked_;
 };
 
+// A model on a server is read as far as these paths need it.
+void set_needed(SourceInput& input, const std::vector<std::string>& paths) {
+  if (input.layout.has(LayoutPart::tensors)) input.open_options.needed_tensors = tensors_needed_for(paths);
+}
+
 Exit ls(ListArguments& arguments) {
+  set_needed(arguments.input, {arguments.path});
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   Forest& forest = *opened->forest;
@@ -252,6 +258,7 @@ void copy_path(const OpenedSource& opened, const CatArguments& arguments, const 
 Exit cat(CatArguments& arguments) {
   const auto output = open_cat_output(arguments);
   if (!output) return report_error(output.error());
+  set_needed(arguments.input, arguments.paths);
   const auto opened = open_source(arguments.input, output->file.get());
   if (!opened) return report_error(opened.error());
   Outcome outcome;

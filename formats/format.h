@@ -60,6 +60,9 @@ class Folder {
 /// The maximum number of files in a container.
 inline constexpr size_t kMaxMembers = 2'000'000;
 
+/// The names of the tensors that a reader needs of a model on a server; none if it needs the files only. Null: all.
+using NeededTensors = std::shared_ptr<const std::vector<std::string>>;
+
 /// The maximum nesting depth of containers; a container at a greater depth is shown as a plain file.
 inline constexpr int kMaxNestingDepth = 8;
 
@@ -73,6 +76,8 @@ struct Container {
   BudgetPtr budget = budget_of(bytes);  ///< of the outermost container; shared by everything that is read below it
   std::string file = {};     ///< in an archive or artifact that is a directory: the path of the file that is its model
   bool lists_tried = false;  ///< the error of a file that no format accepts lists the formats that were tried, and why
+  /// An index of shards reads only those that have these tensors, if it is right about them.
+  NeededTensors needed_tensors = {};
 };
 
 /// Opens a file next to the container, which must have a folder. A file with storage of its own extends the budget.

@@ -16,6 +16,7 @@
 #include "base/source.h"
 #include "base/values/value.h"
 #include "formats/checksums/file_check.h"
+#include "formats/checksums/published.h"
 #include "formats/chosen_files.h"
 #include "formats/dtype.h"
 #include "formats/float32.h"
@@ -87,8 +88,9 @@ struct Model {
   std::list<std::string> string_pool;   ///< owns strings that stored_dtype and scope refer to
   BudgetPtr budget;                     ///< of the outermost container; renderings are charged to it. May be null.
 
-  std::shared_ptr<const Folder> beside;  ///< the files next to the container, for its summary; may be null
-  Rare<ChosenFiles> chosen;              ///< set if a directory is the model
+  std::shared_ptr<const Folder> beside;        ///< the files next to the container, for its summary; may be null
+  Rare<ChosenFiles> chosen;                    ///< set if a directory is the model
+  std::shared_ptr<const Published> published;  ///< its manifests in a registry or a store; null for other models
   /// Set for a GGUF of version 2 or 3, and for a model whose first file is one.
   std::shared_ptr<const GgufKeys> gguf_keys;
 

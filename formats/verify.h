@@ -15,16 +15,16 @@ namespace weightfs {
 
 /// The result of verifying one model.
 struct Verification {
-  uint64_t checked = 0;             ///< files with a matching checksum
-  uint64_t unchecked = 0;           ///< files without a checksum
-  uint64_t ranges = 0;              ///< of files, with a matching checksum (RangeChecksums)
-  uint64_t tensors = 0;             ///< whose checksums match (CheckedTensors)
-  std::vector<std::string> packed;  ///< the layers that match their digests
-  std::vector<std::string> wrong;   ///< one line each: files and ranges with a wrong checksum, and unlisted files
-  uint64_t wrong_ranges = 0;        ///< those of these lines that are about ranges
-  std::vector<Error> unreadable;    ///< one each: files that cannot be read
-  std::vector<std::string> edited;  ///< one line each: edited files without tensors, which may differ
-  uint64_t more = 0;                ///< lines omitted from these three, each of which has at most kMaxLines
+  uint64_t checked = 0;                  ///< files with a matching checksum
+  uint64_t unchecked = 0;                ///< files without a checksum
+  uint64_t ranges = 0;                   ///< of files, with a matching checksum (RangeChecksums)
+  uint64_t tensors = 0;                  ///< whose checksums match (CheckedTensors)
+  std::vector<std::string> packed = {};  ///< the layers that match their digests
+  std::vector<std::string> wrong;        ///< one line each: files and ranges with a wrong checksum, and unlisted files
+  uint64_t wrong_ranges = 0;             ///< those of these lines that are about ranges
+  std::vector<Error> unreadable;         ///< one each: files that cannot be read
+  std::vector<std::string> edited;       ///< one line each: edited files without tensors, which may differ
+  uint64_t more = 0;                     ///< lines omitted from these three, each of which has at most kMaxLines
 
   static constexpr size_t kMaxLines = 10'000;
 };

@@ -158,9 +158,9 @@ Outcome ModelVerifier::verify_once(const ModelPtr& model, const std::string& nam
   uint64_t read = 0;
   auto [verdict, outcome] = verify_model(*model, name, read);
   if (safety_ == Safety::checked)
-    check_safety(model, name, [&verdict = verdict, &outcome = outcome](const Error& error) {
-      outcome.fail(error);
-      add_code(verdict, error);
+    check_safety(model, name, [&found = verdict, &result = outcome](const Error& error) {
+      result.fail(error);
+      add_code(found, error);
     });
   output_.add(verdict);
   verify_nested(model, name, outcome);

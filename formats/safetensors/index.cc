@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/unverified.h"
 #include "base/text.h"
 #include "base/values/little_endian.h"
 #include "formats/code/list.h"
@@ -64,6 +65,12 @@ class Merger {
     model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
   }
 
+  // A shard that is there, and is not read.
+  void pass_over(const Shard& shard) {
+    if (*shard.bytes == nullptr) return;  // not opened
+    model_.parts.push_back({std::string(shard.name), Later<SourcePtr>::of(*shard.bytes)});
+  }
+
   void miss(const Shard& shard, const Error& error) {
     lost_.emplace(&shard, error);
     if (error.code == Code::not_found)
@@ -110,9 +117,8 @@ class Merger {
 
   // Whether a tensor is in the shard of the weight map, or in no other shard.
   bool is_at_home(const TensorView& tensor, const Shard& shard) {
-    const auto weight = std::lower_bound(index_.weights.begin(), index_.weights.end(), tensor.name,
-                                         [](const Weight& w, std::string_view name) { return w.tensor < name; });
-    if (weight == index_.weights.end() || weight->tensor != tensor.name) {
+    Weight* const weight = index_.find(tensor.name);
+    if (weight == nullptr) {
       if (!index_.is_stale)
         warnings_.add("tensor {} in {} is not in the weight_map", quoted(tensor.name), quoted(shard.name));
       return unlisted_.emplace(tensor.name).second;
@@ -207,34 +213,63 @@ std::vector<std::string> names_of(const Index& index) {
   return names;
 }
 
-// Opens the shards, and finds the names of the same file. A fatal error ends this: a server is not asked for more.
+std::vector<std::string> names_of_needed(const Index& index) {
+  std::vector<std::string> names;
+  for (const auto& [name, shard] : index.shards)
+    if (shard.is_needed) names.push_back(name);
+  return names;
+}
+
+// Opens the shards, and finds the names of the same file. A fatal error ends this: a server is not asked for more. A
+// shard that is not needed is opened only where that shows whether it is there without a request.
 Result<void> open_shards(Index& index, const Container& container) {
-  container.folder->prepare(names_of(index), header_size);
-  std::map<std::string, const Shard*> files;  // by identity
+  if (const auto names = names_of_needed(index); !names.empty()) container.folder->prepare(names, header_size);
+  std::map<std::string, Shard*> files;  // by identity
   for (auto& [name, shard] : index.shards) {
+    if (!shard.is_needed && !container.folder->lists_files()) continue;
     shard.bytes = open_beside(container, name);
     if (!shard.bytes && is_fatal(container, shard.bytes.error())) return tl::unexpected(shard.bytes.error());
     const std::string identity = shard.bytes ? (*shard.bytes)->identity() : "";
     if (identity.empty()) continue;
     const auto [file, is_new] = files.emplace(identity, &shard);
-    if (!is_new) shard.same = file->second;
+    if (is_new) continue;
+    shard.same = file->second;
+    if (shard.is_needed) file->second->is_needed = true;
   }
   return {};
 }
 
 // The format of a shard, by its first bytes.
-Result<const Format*> format_of(const Shard& shard, const Source& bytes) {
+Result<std::string_view> format_of(const Container& shard) {
+  TRY_VOID(check_may_be_shard(shard));
+  const Source& bytes = *shard.bytes;
   const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
   const Probe probe{shard.name, head, "", bytes.size()};
-  if (matches_pytorch_legacy(probe) == Match::yes) return format_named("pytorch-legacy");
-  return format_named(head.starts_with("PK\3\4") ? "pytorch" : "safetensors");
+  if (matches_pytorch_legacy(probe) == Match::yes) return "pytorch-legacy";
+  return head.starts_with("PK\3\4") ? "pytorch" : "safetensors";
 }
 
+// A shard that is read by its header alone. Fails with unsupported for another one.
+Result<Model> read_header(const Container& shard) {
+  const std::string_view format = TRY(format_of(shard));
+  if (format != "safetensors") return failure(Code::unsupported, "more than a header is needed");
+  return read_as(format, shard);
+}
+
+// Verification takes all bytes of a file, so its header is read before (semantics 12.3). If it cannot be read, the
+// verified bytes decide.
 Result<Model> read_shard(const Shard& shard, const Container& container) {
   const SourcePtr bytes = TRY(shard.bytes);
-  const Container file{std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget};
-  TRY_VOID(check_may_be_shard(file));
-  return read_as(*TRY(format_of(shard, *bytes)), file);
+  Container file{std::string(shard.name), bytes, nullptr, container.blobs, container.depth, container.budget};
+  if (const SourcePtr early = bytes->unverified()) {
+    file.bytes = early;
+    auto model = read_header(file);
+    if (model) TRY_VOID(model->tensors.move_to(bytes));
+    if (model || !is_about_the_bytes(model.error())) return model;
+    if (const auto* const read = dynamic_cast<const UnverifiedBytes*>(early.get())) read->forget();
+    file.bytes = bytes;
+  }
+  return read_as(TRY(format_of(file)), file);
 }
 
 // Whether the model has all of these tensors; their names are sorted.
@@ -247,7 +282,7 @@ bool has_tensors(const Model& model, const std::vector<std::string>& names) {
   return found.size() == names.size();
 }
 
-Result<Model> read_shards(Index index, const Container& container) {
+Result<Model> read_shards(Index& index, const Container& container) {
   TRY_VOID(open_shards(index, container));
   Merger merger(index, *container.budget);
   std::optional<Error> first_error;
@@ -255,6 +290,9 @@ Result<Model> read_shards(Index index, const Container& container) {
   for (auto& [name, shard] : index.shards) {
     if (shard.same != nullptr) {
       merger.add_hard_link(shard);
+    } else if (!shard.is_needed && shard.bytes) {
+      merger.pass_over(shard);
+      any = true;
     } else if (auto model = read_shard(shard, container)) {
       TRY_VOID(merger.add(shard, std::move(*model)));
       any = true;
@@ -273,18 +311,36 @@ Result<Model> read_shards(Index index, const Container& container) {
                                                 quoted(index.shards.begin()->first), first_error->message));
 }
 
+// The model of the shards that have the needed tensors; nothing if the index is wrong about one of them.
+Result<std::optional<Model>> read_chosen_shards(Index& index, const Container& container) {
+  Model model = TRY(read_shards(index, container));
+  for (const std::string& tensor : *container.needed_tensors)
+    if (const Weight* const weight = index.find(tensor); weight == nullptr || !weight->found) return std::nullopt;
+  return std::optional(std::move(model));
+}
+
+Result<Model> read_whole_index(const Container& container) {
+  Index index = TRY(read_index(*container.bytes, *container.budget));
+  return read_shards(index, container);
+}
+
 // Other files without the tensors of the index are not its model: then its own shards are missing.
 Result<Model> read_model(const Container& container) {
   Index index = TRY(read_index(*container.bytes, *container.budget));
   if (container.folder == nullptr)
     return failure(Code::unsupported, "no other files in its directory; its shards are needed");
   const OtherFiles others = TRY(files_of_stale_index(names_of(index), container));
-  if (others.names.empty()) return read_shards(std::move(index), container);
+  if (others.names.empty()) {
+    if (container.needed_tensors == nullptr || !index.choose_shards(*container.needed_tensors))
+      return read_shards(index, container);
+    if (auto some = TRY(read_chosen_shards(index, container))) return *std::move(some);
+    return read_whole_index(container);
+  }
   const std::vector<std::string> listed = index.replace_shards(others.names);
-  auto model = read_shards(std::move(index), container);
+  auto model = read_shards(index, container);
   if (!model && is_fatal(container, model.error())) return model;
   if (others.are_named || (model && has_tensors(*model, listed))) return model;
-  return read_shards(TRY(read_index(*container.bytes, *container.budget)), container);
+  return read_whole_index(container);
 }
 
 }  // namespace

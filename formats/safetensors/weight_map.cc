@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -152,6 +153,25 @@ Result<Index> IndexReader::take(const Result<void>& whole) {
 }
 
 }  // namespace
+
+Weight* Index::find(std::string_view tensor) {
+  const auto found = std::lower_bound(weights.begin(), weights.end(), tensor,
+                                      [](const Weight& weight, std::string_view name) { return weight.tensor < name; });
+  return found == weights.end() || found->tensor != tensor ? nullptr : &*found;
+}
+
+bool Index::choose_shards(const std::vector<std::string>& tensors) {
+  std::set<const Shard*> needed;
+  for (const std::string& tensor : tensors) {
+    const Weight* const weight = find(tensor);
+    if (weight == nullptr) return false;
+    for (size_t slash = tensor.find('/'); slash != tensor.npos; slash = tensor.find('/', slash + 1))
+      if (find(std::string_view(tensor).substr(0, slash)) != nullptr) return false;
+    needed.insert(weight->shard);
+  }
+  for (auto& [name, shard] : shards) shard.is_needed = needed.contains(&shard);
+  return true;
+}
 
 std::vector<std::string> Index::replace_shards(const std::vector<std::string>& names) {
   std::vector<std::string> listed;

@@ -21,7 +21,8 @@ inline constexpr uint64_t kMaxIndexSize = 100'000'000;
 /// A shard of a model.
 struct Shard {
   std::string_view name;
-  size_t weights = 0;  ///< how many tensors the weight map puts into it
+  size_t weights = 0;     ///< how many tensors the weight map puts into it
+  bool is_needed = true;  ///< else it is not read
   bool was_read = false;
   Result<SourcePtr> bytes = SourcePtr();
   const Shard* same = nullptr;  ///< an earlier shard with the same file under another name
@@ -46,6 +47,13 @@ struct Index {
   std::optional<Value> metadata;
   Warnings warnings;
   bool is_stale = false;  ///< its shards are others than it lists, so it has no weights
+
+  /// The line of a tensor; null if there is none.
+  Weight* find(std::string_view tensor);
+
+  /// Leaves only the shards of these tensors as needed. False if others may be needed to find them: the weight map has
+  /// not all of them, or has the name of one as the beginning of another one's path (semantics 3.3).
+  bool choose_shards(const std::vector<std::string>& tensors);
 
   /// Takes these files instead of those that it lists. Returns the tensors that it lists, sorted.
   std::vector<std::string> replace_shards(const std::vector<std::string>& names);

@@ -204,6 +204,7 @@ TreePtr lay_out(ModelPtr model, const std::string& source, Time modified, const 
   const LaterModel whole = whole_model(model);
   const auto tensors = tree_of(whole, views::kTensorsView, modified);
   const auto name = std::make_shared<const std::string>(source);
+  builder.set_source(name);
   const LayoutParts& layout = options.layout;
   const auto weights = weights_of(whole, layout);
   for (const views::View* const view : views::all())

@@ -87,6 +87,8 @@ void TreeBuilder::set_modified(Time modified) { tree_->modified_ = modified; }
 
 void TreeBuilder::set_container_bytes(uint64_t bytes) { contents().container_bytes = bytes; }
 
+void TreeBuilder::set_source(std::shared_ptr<const std::string> source) { contents().source = std::move(source); }
+
 void TreeBuilder::set_origin(std::shared_ptr<const Origin> origin) {
   if (origin != nullptr) contents().origin = std::move(origin);
 }

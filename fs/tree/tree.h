@@ -92,6 +92,8 @@ class Tree {
 
   const ModelPtr& model() const { return model_; }  ///< null in a directory of models
   Time modified() const { return modified_; }
+  /// The SOURCE in the metadata of a model; empty for other trees.
+  std::string source() const { return contents_ == nullptr || contents_->source == nullptr ? "" : *contents_->source; }
   /// Null unless the tree can be replaced by a newer one.
   std::shared_ptr<const Origin> origin() const { return contents_ == nullptr ? nullptr : contents_->origin; }
   /// The total size of its containers, if it is the tree of a model or of a directory of models.
@@ -144,6 +146,7 @@ class Tree {
     std::unique_ptr<std::vector<std::variant<DynamicFile, std::string>>> others;
     uint64_t container_bytes = 0;
     std::shared_ptr<const Origin> origin;
+    std::shared_ptr<const std::string> source;
     std::unique_ptr<const StringArena> texts;  // names of its own; null if it has none
   };
   std::unique_ptr<Contents> contents_;
@@ -160,6 +163,7 @@ class TreeBuilder {
   void set_modified(Time modified);
   void set_container_bytes(uint64_t bytes);
   void set_origin(std::shared_ptr<const Origin> origin);
+  void set_source(std::shared_ptr<const std::string> source);
   void reserve_files(size_t count);           ///< makes room for so many calls of add_file()
   void add_directory(std::string_view path);  ///< a directory that may be empty
   void add_file(std::string_view path, Later<SourcePtr> source);

@@ -66,6 +66,9 @@ InModel model_on(Forest& forest, const std::string& path) {
   return found;
 }
 
+// The model at the top; null if it is a directory of models.
+ModelPtr whole_model(Forest& forest) { return model_on(forest, "").model; }
+
 // The name of the tensor at a path in a model, which may be the name itself.
 std::string_view tensor_name(std::string_view path) {
   constexpr std::string_view kSuffix = ".npy";
@@ -107,7 +110,7 @@ std::optional<Error> reason_in(Forest& forest, const std::vector<std::string>& m
 Error with_similar_tensors(Forest& forest, const std::string& name, Error not_found) {
   constexpr size_t kMaxNames = 10'000;
   if (not_found.code != Code::not_found) return not_found;
-  const ModelPtr model = forest.model_of(Forest::kRoot);
+  const ModelPtr model = whole_model(forest);
   std::vector<std::string> names;
   for (size_t i = 0; model != nullptr && i < std::min(model->tensors.size(), kMaxNames); ++i)
     names.push_back(printable(model->tensors.name(i)));
@@ -115,7 +118,26 @@ Error with_similar_tensors(Forest& forest, const std::string& name, Error not_fo
   return not_found;
 }
 
+bool is_in_files(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  return path == "files" || (path.starts_with("files/") && is_plain_path(path));
+}
+
 }  // namespace
+
+// With some of the tensors only, it would not be known why a file does not exist.
+NeededTensors tensors_needed_for(const std::vector<std::string>& paths) {
+  if (std::ranges::all_of(paths, is_in_files)) return std::make_shared<const std::vector<std::string>>();
+  constexpr std::string_view kTensors = "tensors/";
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    std::string name = path.substr(std::min(kTensors.size(), path.size()));
+    if (tensor_path(name) != path || static_cast<size_t>(std::ranges::count(name, '/')) >= kMaxComponents)
+      return nullptr;
+    names.push_back(std::move(name));
+  }
+  return std::make_shared<const std::vector<std::string>>(std::move(names));
+}
 
 std::optional<Error> error_of_refused(const Forest& forest, Ino ino) {
   const auto tensor = forest.tensor_of(ino);
@@ -138,7 +160,7 @@ Result<Ino> resolve_typed(Forest& forest, const TypedPath& typed, Forest::FinalL
     }
   if (having.empty()) {
     auto reason = reason_of_absence(forest, typed.path);
-    const ModelPtr root = forest.model_of(Forest::kRoot);
+    const ModelPtr root = whole_model(forest);
     if (!reason && (root == nullptr || root->tensors.empty()))
       reason = reason_in(forest, other_models(forest), std::string(tensor_name(typed.path)));
     return failure(with_similar_tensors(forest, typed.path, reason.value_or(found.error())));

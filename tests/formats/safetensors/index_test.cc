@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/text.h"
 #include "base/values/json.h"
 #include "formats/completeness.h"
@@ -45,6 +47,139 @@ std::vector<std::string> listing(const Model& model) {
     lines.push_back(
         fmt::format("{}:{} {}", t.scope, t.name, read_text(t.source, 0, t.nbytes()).value_or("unreadable")));
   return lines;
+}
+
+// The files of a server. It records the names that were opened and the ranges that were read.
+class ServedFolder final : public Folder {
+ public:
+  ServedFolder(Files files, bool lists_files) : files_(std::move(files)), lists_files_(lists_files) {}
+  Result<std::vector<std::string>> names() const override { return MemoryFolder(files_).names(); }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
+  Result<SourcePtr> open(std::string_view name) const override {
+    opened.insert(std::string(name));
+    const auto file = files_.find(name);
+    if (file == files_.end()) return failure(Code::not_found, "no such file");
+    return lazy(file->second.size(), Later<SourcePtr>([this, file]() -> Result<SourcePtr> {
+                  read.insert(file->first);
+                  return in_memory(file->second);
+                }));
+  }
+  bool lists_files() const override { return lists_files_; }
+  bool needs_every_file() const override { return true; }
+
+  mutable std::set<std::string> opened, read;
+
+ private:
+  Files files_;
+  bool lists_files_;
+};
+
+Result<Model> read_needed(std::string index, const std::shared_ptr<ServedFolder>& folder,
+                          std::vector<std::string> tensors) {
+  Container container{kIndexName, in_memory(std::move(index)), folder};
+  container.needed_tensors = std::make_shared<const std::vector<std::string>>(std::move(tensors));
+  return read_as("safetensors-index", container);
+}
+
+std::vector<std::string> paths_of_parts(const Model& model) {
+  std::vector<std::string> paths;
+  for (const Part& part : model.parts) paths.push_back(part.path);
+  return paths;
+}
+
+constexpr const char* kTwoShards = R"({"weight_map": {"a": "1", "b": "2", "c": "2"}})";
+
+TEST(SafetensorsIndex, NeededTensorsAreReadFromTheirShardsOnly) {
+  for (const bool lists_files : {true, false}) {
+    const auto folder = std::make_shared<ServedFolder>(Files{{"1", shard("a")}, {"2", shard("bc")}}, lists_files);
+    const Model model = well(read_needed(kTwoShards, folder, {"c"}));
+    EXPECT_THAT(listing(model), ElementsAre(":b b", ":c c"));
+    EXPECT_THAT(folder->read, ElementsAre("2"));
+    EXPECT_EQ(folder->opened.contains("1"), lists_files);  // else that is a request
+    EXPECT_EQ(to_sentence(completeness_of(model)), "");
+  }
+}
+
+TEST(SafetensorsIndex, ListOfFilesReadsNoShardAndMissesNone) {
+  const auto folder = std::make_shared<ServedFolder>(Files{{"1", shard("a")}, {"2", "damaged"}}, true);
+  const Model model = well(read_needed(kTwoShards, folder, {}));
+  EXPECT_THAT(paths_of_parts(model), ElementsAre(kIndexName, "1", "2"));
+  EXPECT_THAT(folder->read, IsEmpty());
+  const auto missing = read_needed(kTwoShards, std::make_shared<ServedFolder>(Files{{"1", shard("a")}}, true), {});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::not_found);
+}
+
+// What a reader of all shards finds, also if the index is wrong.
+TEST(SafetensorsIndex, NeededTensorThatIsNotInItsShardIsLookedForInAll) {
+  const Files files = {{"1", shard("b")}, {"2", shard("ac")}};
+  const Model whole = read_well(kTwoShards, files);
+  for (const std::string tensor : {"a", "none"}) {
+    const auto folder = std::make_shared<ServedFolder>(files, true);
+    const Model model = well(read_needed(kTwoShards, folder, {tensor}));
+    EXPECT_EQ(listing(model), listing(whole));
+    EXPECT_EQ(model.warnings, whole.warnings);
+    EXPECT_THAT(folder->read, ElementsAre("1", "2"));
+  }
+}
+
+// semantics 3.3: the path of a/b is a%2Fb, because a is a file.
+TEST(SafetensorsIndex, NeededTensorBelowTheNameOfAnotherOneNeedsAllShards) {
+  const std::string below = SafetensorsBuilder().tensor("a/b", "U8", "", "x").build();
+  const auto folder = std::make_shared<ServedFolder>(Files{{"1", shard("a")}, {"2", below}}, true);
+  const Model model = well(read_needed(R"({"weight_map": {"a": "1", "a/b": "2"}})", folder, {"a/b"}));
+  EXPECT_THAT(listing(model), ElementsAre(":a a", ":a/b x"));
+}
+
+// A file whose reads wait for its verification.
+class VerifiedLater final : public Source {
+ public:
+  VerifiedLater(std::string bytes, std::string early) : bytes_(in_memory(std::move(bytes))), early_(std::move(early)) {}
+  uint64_t size() const override { return bytes_->size(); }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    return bytes_->read(offset, out);
+  }
+  SourcePtr unverified() const override { return in_memory(early_); }
+
+  mutable size_t reads = 0;
+
+ private:
+  SourcePtr bytes_;
+  std::string early_;
+};
+
+class FolderOfOne final : public Folder {
+ public:
+  explicit FolderOfOne(SourcePtr file) : file_(std::move(file)) {}
+  Result<std::vector<std::string>> names() const override { return std::vector<std::string>{"1"}; }
+  Result<SourcePtr> open(std::string_view) const override { return file_; }
+  Result<std::vector<Part>> parts() const override { return std::vector<Part>{}; }
+
+ private:
+  SourcePtr file_;
+};
+
+Result<Model> read_one(const SourcePtr& file) {
+  return read_as("safetensors-index", Container{kIndexName, in_memory(R"({"weight_map": {"a": "1"}})"),
+                                                std::make_shared<FolderOfOne>(file)});
+}
+
+// semantics 12.3
+TEST(SafetensorsIndex, HeaderOfAShardIsReadBeforeItsVerification) {
+  std::string early = shard("a");
+  early.back() = 'x';
+  const auto file = std::make_shared<VerifiedLater>(shard("a"), early);
+  const Model model = well(read_one(file));
+  EXPECT_EQ(file->reads, 0U);
+  EXPECT_THAT(listing(model), ElementsAre(":a a"));
+  EXPECT_GT(file->reads, 0U);
+}
+
+TEST(SafetensorsIndex, HeaderThatCannotBeReadIsThatOfTheVerifiedBytes) {
+  std::string early = shard("a");
+  early[8] = '?';
+  EXPECT_THAT(listing(well(read_one(std::make_shared<VerifiedLater>(shard("a"), early)))), ElementsAre(":a a"));
 }
 
 TEST(SafetensorsIndex, ShardsThatItLacksMakeTheModelIncomplete) {
