@@ -23,7 +23,7 @@ Result<Reference> parse_reference(std::string_view text) {
   const size_t slash = rest.find('/');
   if (slash == rest.npos || slash == 0 || slash + 1 == rest.size()) return wrong("write oci://HOST/REPOSITORY:TAG");
   Reference reference;
-  reference.host = rest.substr(0, slash);
+  reference.host = lower_case(rest.substr(0, slash));
   if (reference.host.find_first_of(".:") == std::string::npos && reference.host != "localhost")
     return wrong(fmt::format("names no registry; on Docker Hub it is oci://docker.io/{}", rest));
   rest.remove_prefix(slash + 1);
@@ -55,18 +55,21 @@ struct Registry {
 
   Result<ResolvedManifest> resolved(ModelIndex of_models) const {
     const RegistryOptions& registries = options.registries;
-    return resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), of_models,
-                   mirrors_of(reference, options));
+    return resolve(reference, registries.store, registries.http, of_models, mirrors_of(reference, options));
   }
 };
 
+Result<Reference> reference_of(const std::string& text, const OpenOptions& options) {
+  Reference reference = TRY(parse_reference(text));
+  if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
+  return reference;
+}
+
 Result<Registry> registry_of(const std::string& text, const OpenOptions& options) {
-  Registry registry{TRY(parse_reference(text)), options};
   if (options.registries.store == nullptr)
     return failure(Code::unsupported, fmt::format("oci:{}: registries are not available here", text));
-  Reference& reference = registry.reference;
-  if (options.registries.plain_http || is_loopback_host(reference.host)) reference.scheme = "http";
-  return registry;
+  Reference reference = TRY(reference_of(text, options));
+  return Registry{std::move(reference), options};
 }
 
 // A manifest of Ollama is read as such. Others need no known media type: the user says that it is an artifact.
@@ -82,7 +85,7 @@ Result<Opened> open_artifact(const Registry& registry, const ResolvedManifest& f
   const RegistryOptions& registries = registry.options.registries;
   List signatures;
   for (const Referrer& each :
-       referrers(registry.reference, found.digest, registries.store, registries.http, CredentialPaths::of_user()))
+       referrers(registry.reference, found.digest, registries.store, registries.http, Saved::accepted))
     signatures.push_back(each.type);
   if (!signatures.empty()) model.common.set("referrers", std::move(signatures));
   return OpenedModel{std::make_shared<Model>(std::move(model)), registry.shown(found.digest), time};
@@ -104,9 +107,15 @@ Result<Opened> open_index(const Registry& registry, const ResolvedManifest& inde
 
 }  // namespace
 
+std::string name_of_repository(const Reference& reference) { return reference.host + "/" + reference.repository; }
+
 std::vector<Mirror> mirrors_of(const Reference& reference, const OpenOptions& options) {
   const RegistryOptions& registries = options.registries;
   if (registries.http == nullptr) return {};
+  if (registries.known_mirrors != nullptr) {
+    const auto known = registries.known_mirrors->find(name_of_repository(reference));
+    return known == registries.known_mirrors->end() ? std::vector<Mirror>() : known->second;
+  }
   return mirrors_for(reference.host, reference.repository, registries.mirrors, MirrorFiles::of_user(), options.log);
 }
 
@@ -125,6 +134,20 @@ Result<SourceEntry> find_oci_name(const std::string& text, const OpenOptions& op
 Result<SourcePtr> open_oci_layer(const std::string& text, const OpenOptions& options) {
   const Registry registry = TRY(registry_of(text, options));
   return open_large_layer("oci:" + text, TRY(registry.resolved(ModelIndex::selected)));
+}
+
+Result<std::optional<Reference>> reference_of_oci_name(const std::string& text, const OpenOptions& options) {
+  return reference_of(text, options);
+}
+
+Result<std::vector<Scope>> scopes_of_repository(const Reference& reference, const OpenOptions& options) {
+  std::vector<Scope> scopes;
+  for (RepositoryPlace& place : TRY(repositories_of(reference, mirrors_of(reference, options))))
+    scopes.push_back({.below = http::normalized_url(place.credentials.server + "/"),
+                      .paths = Scope::Paths::registry,
+                      .credentials = std::move(place.credentials),
+                      .query = std::move(place.query)});
+  return scopes;
 }
 
 }  // namespace weightfs

@@ -49,19 +49,18 @@ Result<Found> find_name(const std::string& text, const OpenOptions& options) {
   ollama::Name& name = found.name;
   if (!in_registry && !has_scheme && !name.digest) found.path = local_manifest(name, options.access);
   if (!found.path.empty()) return found;
-  const RegistryOptions& registries = options.registries;
-  if (registries.store == nullptr)
-    return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));
-  if (!has_scheme && (registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
+  if (!has_scheme && (options.registries.plain_http || is_loopback_host(name.host))) name.scheme = "http";
   found.reference = {name.scheme, name.host, fmt::format("{}/{}", name.name_space, name.model),
                      name.digest ? "sha256:" + name.digest->hex() : name.tag};
   return found;
 }
 
-Result<ResolvedManifest> resolved_in_registry(const Reference& reference, const OpenOptions& options) {
+Result<ResolvedManifest> resolved_in_registry(const std::string& text, const Reference& reference,
+                                              const OpenOptions& options) {
   const RegistryOptions& registries = options.registries;
-  return resolve(reference, registries.store, registries.http, CredentialPaths::of_user(), ModelIndex::selected,
-                 mirrors_of(reference, options));
+  if (registries.store == nullptr)
+    return failure(Code::unsupported, fmt::format("ollama:{}: registries are not available here", text));
+  return resolve(reference, registries.store, registries.http, ModelIndex::selected, mirrors_of(reference, options));
 }
 
 }  // namespace
@@ -81,7 +80,7 @@ Result<SourceEntry> find_ollama_name(const std::string& text, const OpenOptions&
     return failure(Code::unsupported, fmt::format("ollama:{}: is in a local store, but --tree is for names in "
                                                   "registries; write ollama://",
                                                   text));
-  ResolvedManifest resolved = TRY(resolved_in_registry(reference, options));
+  ResolvedManifest resolved = TRY(resolved_in_registry(text, reference, options));
   resolved.blobs = TRY(with_block_list(reference, resolved, options.registries));
   const Container container{
       .name = name.shortest(), .bytes = in_memory(resolved.manifest), .blobs = resolved.blobs, .file = options.file};
@@ -100,7 +99,13 @@ Result<SourcePtr> open_ollama_layer(const std::string& text, const OpenOptions& 
   if (!path.empty())
     return failure(Code::unsupported,
                    fmt::format("ollama:{}: is in a local store; write ollama:// for the registry", text));
-  return open_large_layer("ollama:" + text, TRY(resolved_in_registry(reference, options)));
+  return open_large_layer("ollama:" + text, TRY(resolved_in_registry(text, reference, options)));
+}
+
+Result<std::optional<Reference>> reference_of_ollama_name(const std::string& name, const OpenOptions& options) {
+  Found found = TRY(find_name(name, options));
+  if (!found.path.empty()) return std::optional<Reference>();
+  return std::move(found.reference);
 }
 
 }  // namespace weightfs

@@ -171,6 +171,11 @@ LayerForm form_of(const Descriptor& layer) {
   return form;
 }
 
+bool is_foreign(const Descriptor& layer) {
+  return layer.media_type.starts_with("application/vnd.oci.image.layer.nondistributable.") ||
+         layer.media_type.starts_with("application/vnd.docker.image.rootfs.foreign.");
+}
+
 KitfilePaths kitfile_paths(const Map& kitfile) {
   KitfilePaths paths;
   for (const auto& [key, value] : kitfile) {

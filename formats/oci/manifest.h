@@ -68,6 +68,10 @@ struct LayerForm {
 /// The form of a layer by its media type and annotations.
 LayerForm form_of(const Descriptor& layer);
 
+/// Whether it is a layer of an image that registries and layouts do not have: a base of another publisher (image-spec,
+/// layer.md, "Non-Distributable Layers"; Docker's "foreign" layers).
+bool is_foreign(const Descriptor& layer);
+
 /// The paths of layers in KitOps' configuration (Kitfile) by digest, the first of each.
 using KitfilePaths = std::map<std::string_view, std::string_view>;
 

@@ -26,6 +26,7 @@ namespace {
 constexpr uint64_t kMaxConfigSize = 1 << 20;
 constexpr size_t kMaxShownLayers = 1000;
 constexpr int kMaxIndexDepth = 3;
+constexpr const char* kTag = "org.opencontainers.image.ref.name";
 
 // The fields of metadata, by annotation or by field of ModelPack's descriptor.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kAnnotations = {{
@@ -144,6 +145,24 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
   return std::move(*model);
 }
 
+// The members of the layers, except of those that images do not have.
+Result<ArtifactFiles> files_of_layers(const Manifest& manifest, const OpenBlob& open, const Container& container,
+                                      Warnings& warnings) {
+  ArtifactFiles files;
+  std::vector<SourcePtr> layers;
+  for (const Descriptor& layer : manifest.layers) {
+    if (is_foreign(layer)) {
+      warnings.add("layer {} is left out: images do not have layers of the type {}", quoted(layer.digest_text),
+                   quoted(layer.media_type));
+      continue;
+    }
+    layers.push_back(TRY(open(layer, layer.digest_text)).verified);
+    add_packed(files.packed, layer, layers.back());
+  }
+  files.archive = TRY(files_of_image(layers, container));
+  return files;
+}
+
 Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, const Container& container) {
   if (is_signature(manifest)) return failure(other_files::other("a signature of another manifest, not a model"));
   Warnings warnings;
@@ -151,12 +170,7 @@ Result<Model> read_artifact(const Manifest& manifest, const OpenBlob& open, cons
   const Map* const fields = config ? &*config : nullptr;
   ArtifactFiles files;
   if (is_image(manifest)) {
-    std::vector<SourcePtr> layers;
-    for (const Descriptor& layer : manifest.layers) {
-      layers.push_back(TRY(open(layer, layer.digest_text)).verified);
-      add_packed(files.packed, layer, layers.back());
-    }
-    files.archive = TRY(files_of_image(layers, container));
+    files = TRY(files_of_layers(manifest, open, container, warnings));
   } else {
     files = TRY(files_of_artifact(manifest, fields, open, container));
   }
@@ -222,6 +236,47 @@ class Layout {
 
 using LayoutPtr = std::shared_ptr<const Layout>;
 
+// The manifests of a layout, with their tags. What they name is opened by its digest.
+std::shared_ptr<const Published> published_in(const LayoutPtr& layout, const Manifest& index) {
+  Published published;
+  for (const Descriptor& manifest : index.manifests) {
+    const std::string_view tag = manifest.annotation(kTag);
+    if (!manifest.digest) continue;
+    published.manifests.push_back({*manifest.digest});
+    if (!tag.empty()) published.manifests.back().tags.emplace_back(tag);
+  }
+  if (published.manifests.empty()) return nullptr;
+  published.open = [layout](const Digest& digest) -> Result<SourcePtr> {
+    const std::string text = "sha256:" + digest.hex();
+    return TRY(layout->open({.media_type = {}, .digest_text = text, .digest = digest, .size = {}, .annotations = {}},
+                            text))
+        .verified;
+  };
+  return std::make_shared<const Published>(std::move(published));
+}
+
+// A manifest whose blobs are in a registry or in another store.
+std::shared_ptr<const Published> published_by(const SourcePtr& bytes, const Digest& digest, const Manifest& manifest,
+                                              const OpenBlob& open) {
+  std::map<Digest, Descriptor> blobs;
+  const auto add = [&](const Descriptor& blob) {
+    if (!blob.digest) return;
+    Descriptor known = blob;
+    known.annotations = {};
+    blobs.emplace(*blob.digest, std::move(known));
+  };
+  if (manifest.config) add(*manifest.config);
+  std::ranges::for_each(manifest.layers, add);
+  Published published{{{digest}}};
+  published.open = [=, blobs = std::move(blobs)](const Digest& wanted) -> Result<SourcePtr> {
+    if (wanted == digest) return bytes;
+    const auto blob = blobs.find(wanted);
+    if (blob == blobs.end()) return failure(Code::not_found, "the manifest does not name this blob");
+    return TRY(open(blob->second, blob->second.digest_text)).verified;
+  };
+  return std::make_shared<const Published>(std::move(published));
+}
+
 OpenBlob blobs_in(const LayoutPtr& layout) {
   return [layout](const Descriptor& blob, const std::string& name) { return layout->open(blob, name); };
 }
@@ -237,7 +292,7 @@ const Descriptor* only_manifest(const std::vector<Descriptor>& all) {
 }
 
 std::string name_of(const Descriptor& manifest) {
-  for (const char* const key : {"org.opencontainers.image.ref.name", "vnd.cog.weight.name"})
+  for (const char* const key : {kTag, "vnd.cog.weight.name"})
     if (const std::string_view name = manifest.annotation(key); !name.empty()) return std::string(name);
   return manifest.digest ? manifest.digest->hex().substr(0, 12) : "unknown";
 }
@@ -281,10 +336,7 @@ Result<Model> read_several(const LayoutPtr& layout, const std::vector<Descriptor
   return model;
 }
 
-Result<Model> read_layout(const archive::Archive& archive, const Container& container) {
-  const auto layout = std::make_shared<const Layout>(archive, container);
-  const std::string text = TRY(archive.text("index.json", kMaxManifestSize));
-  Manifest manifest = TRY(read_manifest(*in_memory(text), *container.budget));
+Result<Model> read_model_in(const LayoutPtr& layout, Manifest manifest, const Container& container) {
   for (int depth = 0; manifest.is_index; ++depth) {
     if (depth == kMaxIndexDepth) return failure(Code::unsupported, "indexes are nested too deep");
     const std::vector<Descriptor> models = models_of(manifest);
@@ -293,6 +345,15 @@ Result<Model> read_layout(const archive::Archive& archive, const Container& cont
     manifest = TRY(layout->manifest(Descriptor(*only)));
   }
   return read_artifact(manifest, blobs_in(layout), container);
+}
+
+Result<Model> read_layout(const archive::Archive& archive, const Container& container) {
+  const auto layout = std::make_shared<const Layout>(archive, container);
+  const std::string text = TRY(archive.text("index.json", kMaxManifestSize));
+  const Manifest index = TRY(read_manifest(*in_memory(text), *container.budget));
+  Model model = TRY(read_model_in(layout, index, container));
+  model.published = published_in(layout, index);
+  return model;
 }
 
 // The tar of `docker save`: manifest.json lists the images with the paths of their layers.
@@ -353,7 +414,10 @@ Match matches_oci(const Probe& probe) {
 Result<Model> read_oci(const Container& container) {
   const oci::Manifest manifest = TRY(oci::read_manifest(*container.bytes, *container.budget));
   if (manifest.is_index) return failure(Code::unsupported, "oci: an index of several manifests");
-  return oci::read_artifact(manifest, oci::blobs_of(container), container);
+  const oci::OpenBlob open = oci::blobs_of(container);
+  Model model = TRY(oci::read_artifact(manifest, open, container));
+  model.published = oci::published_by(container.bytes, TRY(sha256(*container.bytes)), manifest, open);
+  return model;
 }
 
 Result<bool> matches_oci_layout(const archive::Archive& archive) {

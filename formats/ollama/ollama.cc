@@ -153,6 +153,7 @@ Model outline_of(const PackagePtr& package) {
   model.version = schema == 0 ? "document layout" : fmt::format("schemaVersion {}", schema);
   model.metadata.append("manifest", facts_of(package, model));
   model.parts = package->parts;
+  model.published = std::make_shared<const Published>(Published{{{package->digest}}});
   model.stored_bytes = package->stored_bytes;
   const auto places = beside_model(*package);
   if (package->container.depth < kMaxNestingDepth && !places.empty())

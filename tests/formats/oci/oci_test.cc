@@ -160,6 +160,17 @@ TEST(OciImage, LaterLayersHideFiles) {
   EXPECT_THAT(files_of(model), ElementsAre("d/z", "f", "g", "l -> d/z"));
 }
 
+TEST(OciImage, ForeignLayersAreLeftOutWithAWarning) {
+  const auto layer = tars::TarBuilder().file("f", "1").build();
+  for (const char* type : {"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+                           "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"}) {
+    const Model model = read_artifact(
+        artifacts::ArtifactBuilder("{}").layer({type, "elsewhere"}).layer({artifacts::kImageLayer, layer}));
+    EXPECT_THAT(files_of(model), ElementsAre("f"));
+    EXPECT_THAT(model.warnings, ElementsAre(HasSubstr(type))) << type;
+  }
+}
+
 TEST(OciLayout, IsReadFromTar) {
   const Model model = read_tar(artifacts::tar_of(artifacts::layout_files({small_artifact()})));
   EXPECT_EQ(model.tensors.size(), 1U);
