@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,9 @@ struct MirrorFiles {
 std::vector<Mirror> mirrors_for(const std::string& registry, const std::string& repository,
                                 const std::vector<Mirror>& given, const MirrorFiles& files,
                                 const std::function<void(const std::string&)>& log);
+
+/// The mirrors of repositories, by "HOST/REPOSITORY".
+using MirrorTable = std::map<std::string, std::vector<Mirror>>;
 
 /// The URL of the repository at the mirror: "https://mirror.example/v2/library/tiny".
 std::string repository_at(const Mirror& mirror, const std::string& repository);

@@ -45,10 +45,23 @@ struct ResolvedManifest {
   BlobsPtr blobs;        ///< the store, which downloads from this registry
 };
 
-/// The user's credential files: ~/.ollama/id_ed25519 and ~/.docker/config.json ($DOCKER_CONFIG/config.json).
+/// A repository at a registry, or at a mirror of it.
+struct RepositoryPlace {
+  http::CredentialsName credentials;  ///< with its URL
+  std::string query = {};             ///< what follows `?` in each request
+};
+
+/// Those of a reference. Fails with unsupported if it is not a valid name.
+Result<std::vector<RepositoryPlace>> repositories_of(const Reference& reference, const std::vector<Mirror>& mirrors);
+
+/// The user's credential files: ~/.ollama/id_ed25519, ~/.docker/config.json ($DOCKER_CONFIG/config.json), and those of
+/// podman and skopeo.
 struct CredentialPaths {
   std::string ollama_key;     ///< path of an OpenSSH private key (ed25519, without a passphrase); empty: none
   std::string docker_config;  ///< path; empty: none
+  /// Searched before docker_config, in this order (containers-auth.json(5)); they may be missing: $REGISTRY_AUTH_FILE,
+  /// or $XDG_RUNTIME_DIR/containers/auth.json; $XDG_CONFIG_HOME/containers/auth.json.
+  std::vector<std::string> auth_files = {};
   static CredentialPaths of_user();
 };
 
@@ -59,8 +72,7 @@ struct CredentialPaths {
 /// other than loopback without insecure; not a manifest; access denied), mismatch (the digest differs from the
 /// requested one or from the registry's header), and corrupt (more than 4 MiB).
 Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
-                                 const CredentialPaths& paths, ModelIndex of_models = ModelIndex::selected,
-                                 const std::vector<Mirror>& mirrors = {});
+                                 ModelIndex of_models = ModelIndex::selected, const std::vector<Mirror>& mirrors = {});
 
 /// An artifact that refers to a manifest, such as a signature.
 struct Referrer {
@@ -68,10 +80,13 @@ struct Referrer {
   std::string type;    ///< its artifact type: "application/vnd.dev.sigstore.bundle.v0.3+json"
 };
 
+/// Whether a saved answer replaces a request.
+enum class Saved : uint8_t { refreshed, accepted };
+
 /// The artifacts that claim to refer to the manifest of this digest: by the registry's list, else by the tag that
 /// clients keep instead (distribution-spec, "Listing Referrers"), and a signature of cosign under its tag. Anybody who
 /// may write to the repository can add one. Nothing if the registry does not answer, and offline what was seen last.
 std::vector<Referrer> referrers(const Reference& reference, const Digest& digest, const BlobStorePtr& store,
-                                const http::ClientPtr& http, const CredentialPaths& paths);
+                                const http::ClientPtr& http, Saved use);
 
 }  // namespace weightfs

@@ -53,6 +53,12 @@ Result<SigningKey> read_key(const std::string& path) {
   });
 }
 
+std::string login_description(const FoundLogin& found) {
+  if (!found.login->identity_token.empty())
+    return fmt::format("tried with the identity token of {}", printable(found.file));
+  return fmt::format("tried as {} of {}", quoted(found.login->user), printable(found.file));
+}
+
 const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::string_view scheme) {
   const auto found =
       std::find_if(challenges.begin(), challenges.end(), [&](const AuthChallenge& c) { return c.scheme == scheme; });
@@ -66,6 +72,7 @@ Credentials::Credentials(http::ClientPtr http, const std::string& registry, Cred
     : http_(std::move(http)),
       host_(host_of(registry)),
       origin_(http::origin_of(registry)),
+      repository_(repository_of(registry)),
       paths_(std::move(paths)),
       headers_(std::move(headers)),
       clock_(std::move(clock)) {}
@@ -80,6 +87,25 @@ std::string Credentials::authorization() {
 std::string Credentials::description() {
   const std::scoped_lock lock(mutex_);
   return authorization_.description;
+}
+
+http::KeyOrigin Credentials::key_origin() {
+  const std::scoped_lock lock(mutex_);
+  return {authorization_.keys_from, read_};
+}
+
+uint64_t Credentials::generation() {
+  const std::scoped_lock lock(mutex_);
+  return is_current() ? generation_ : 0;
+}
+
+bool Credentials::read_again(uint64_t sent, const std::stop_token& /*stop*/) {
+  constexpr int64_t kInterval = 10;  // seconds
+  const std::scoped_lock lock(mutex_);
+  if (!is_current() || generation_ != sent) return true;
+  if (clock_.seconds() - renewed_at_ < kInterval) return false;
+  authorization_.authorization.clear();
+  return true;
 }
 
 Result<bool> Credentials::on_unauthorized(const http::Response& response, const std::string& sent,
@@ -109,7 +135,10 @@ Result<bool> Credentials::renew(const http::Response& response, const std::strin
       [&](const Authorization& renewed) { return !renewed.authorization.empty() && renewed.authorization != sent; });
   if (value) {
     authorization_ = std::move(*value);
-    expires_ = clock_.seconds() + authorization_.lifetime;
+    ++generation_;
+    read_ = http::current_second();
+    renewed_at_ = clock_.seconds();
+    expires_ = renewed_at_ + authorization_.lifetime;
   }
   if (!stop.stop_requested() && !is_cancelled()) renewal_ = result;
   return result;
@@ -130,12 +159,12 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
   if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
-  const DockerEntry entry = TRY(entry_for(server));
-  if (may_sign && is_ollama_realm(realm) && !entry.login) {
+  const FoundLogin found = TRY(login_for(server));
+  if (may_sign && is_ollama_realm(realm) && !found.login) {
     auto value = with_key(bearer, public_only, stop);
     if (value || is_about_the_network(value.error())) return value;
   }
-  return with_login(bearer, entry, public_only, stop);
+  return with_login(bearer, found, public_only, stop);
 }
 
 Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& bearer, bool public_only,
@@ -144,49 +173,57 @@ Result<Credentials::Authorization> Credentials::with_key(const AuthChallenge& be
   const std::string url = token_url(bearer, {{"ts", std::to_string(clock_.seconds())}, {"nonce", clock_.nonce()}});
   const auto token = signature(key, url).and_then(
       [&](const std::string& authorization) { return request_token(*http_, url, authorization, public_only, stop); });
-  return with_description(token, "tried with the key " + printable(paths_.ollama_key));
+  return with_description(token, "tried with the key " + printable(paths_.ollama_key), paths_.ollama_key);
 }
 
 // The description is part of the error, too.
-Result<Credentials::Authorization> Credentials::with_description(const Result<Token>& token, std::string description) {
-  if (!token) return failure(token.error().code, fmt::format("{} ({})", token.error().message, description));
-  return Authorization{"Bearer " + token->value, token->lifetime, std::move(description)};
+Result<Credentials::Authorization> Credentials::with_description(const Result<Token>& token, std::string description,
+                                                                 std::string keys_from) {
+  if (!token) return failure(with_message(token.error(), fmt::format("{} ({})", token.error().message, description)));
+  return Authorization{"Bearer " + token->value, token->lifetime, std::move(description), std::move(keys_from)};
 }
 
-std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const {
+std::string Credentials::anonymous_reason(const AuthChallenge& bearer, const FoundLogin& found) const {
   const bool wants_key = bearer.parameter("service") == "ollama" && paths_.ollama_key.empty();
-  return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", entry.reason);
+  return fmt::format("tried anonymously: {}{}", wants_key ? "there is no ollama key, and " : "", found.reason);
 }
 
-Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, const DockerEntry& entry,
+// For a challenge that names none.
+std::string Credentials::default_scope() const {
+  return repository_.empty() ? "" : fmt::format("repository:{}:pull", repository_);
+}
+
+Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& bearer, const FoundLogin& found,
                                                            bool public_only, const std::stop_token& stop) {
-  const std::string authorization = entry.login ? basic_authorization(*entry.login) : "";
-  return with_description(request_token(*http_, token_url(bearer), authorization, public_only, stop),
-                          entry.login ? login_description(*entry.login) : anonymous_reason(bearer, entry));
+  const std::string named(bearer.parameter("scope"));
+  const std::string scope = named.empty() ? default_scope() : "";
+  if (found.login && !found.login->identity_token.empty())
+    return with_description(
+        exchange_identity_token(*http_, bearer, named + scope, found.login->identity_token, public_only, stop),
+        login_description(found), found.file);
+  const std::string authorization = found.login ? basic_authorization(*found.login) : "";
+  std::vector<std::pair<std::string, std::string>> more;
+  if (!scope.empty()) more.emplace_back("scope", scope);
+  return with_description(request_token(*http_, token_url(bearer, std::move(more)), authorization, public_only, stop),
+                          found.login ? login_description(found) : anonymous_reason(bearer, found), found.file);
 }
 
 Result<Credentials::Authorization> Credentials::with_basic_login() {
-  const auto entry = TRY(entry_for(origin_));
-  if (!entry.login) return Authorization{{}, 0, "tried anonymously: " + entry.reason};
-  return Authorization{basic_authorization(*entry.login), INT32_MAX, login_description(*entry.login)};
-}
-
-std::string Credentials::login_description(const Login& login) const {
-  return fmt::format("tried as {} of {}", quoted(login.user), printable(paths_.docker_config));
+  const FoundLogin found = TRY(login_for(origin_));
+  if (!found.login) return Authorization{{}, 0, "tried anonymously: " + found.reason};
+  if (!found.login->identity_token.empty())
+    return Authorization{
+        {},
+        0,
+        fmt::format("{} has only an identity token, and the registry has no token server", printable(found.file))};
+  return Authorization{basic_authorization(*found.login), INT32_MAX, login_description(found), found.file};
 }
 
 // The registry's login, if it may be sent to `origin`.
-Result<DockerEntry> Credentials::entry_for(const std::string& origin) const {
-  if (paths_.docker_config.empty()) return DockerEntry{std::nullopt, "there is no docker config"};
-  auto entry = docker_entry(paths_.docker_config, host_).map_error([](const Error& error) {
-    return Error{Code::unsupported, error.message};
-  });
-  if (!entry) return entry;
-  if (!entry->login)
-    return DockerEntry{std::nullopt, fmt::format("{} {}", printable(paths_.docker_config), entry->reason)};
-  if (is_confidential(origin)) return entry;
-  return DockerEntry{std::nullopt,
-                     fmt::format("the login of {} is not sent over http", printable(paths_.docker_config))};
+Result<FoundLogin> Credentials::login_for(const std::string& origin) const {
+  FoundLogin found = TRY(find_login(paths_, host_, repository_));
+  if (!found.login || is_confidential(origin)) return found;
+  return FoundLogin{.reason = fmt::format("the login of {} is not sent over http", printable(found.file))};
 }
 
 }  // namespace weightfs::registry

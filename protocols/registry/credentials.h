@@ -1,5 +1,5 @@
-// Authenticates requests to one registry: with a token for the user's Ollama key or docker login, with that login
-// itself, or with an anonymous token. Reads no file and sends no request before the registry sends a challenge.
+// Authenticates requests to one registry: with a token for the user's Ollama key or login, with that login itself, or
+// with an anonymous token. Reads no file and sends no request before the registry sends a challenge.
 #pragma once
 
 #include <condition_variable>
@@ -12,14 +12,15 @@
 
 #include "cache/http/client.h"
 #include "protocols/registry.h"
+#include "protocols/registry/logins.h"
 #include "protocols/registry/token.h"
 
 namespace weightfs::registry {
 
 class Credentials final : public http::Credentials {
  public:
-  /// `registry` is a URL of the registry, and `headers` are sent with each request to it. When several threads are
-  /// challenged, one requests the token and the others wait.
+  /// `registry` is a URL of the registry, or of a repository there, and `headers` are sent with each request to it.
+  /// When several threads are challenged, one requests the token and the others wait.
   Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
               std::vector<std::string> headers = {}, ClockAndNonce clock = ClockAndNonce::of_system());
 
@@ -39,9 +40,15 @@ class Credentials final : public http::Credentials {
   Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
                                const std::stop_token& stop) override;
 
+  /// A registry may answer 403 for a token that it takes for expired: one that is older than 10 seconds is dropped, so
+  /// that the registry sends a challenge for the next one.
+  uint64_t generation() override;
+  bool read_again(uint64_t sent, const std::stop_token& stop) override;
+
   std::vector<std::string> headers(std::string_view, const std::string&) override { return headers_; }
 
   std::string description() override;
+  http::KeyOrigin key_origin() override;
 
  private:
   // A value for the Authorization header.
@@ -49,6 +56,7 @@ class Credentials final : public http::Credentials {
     std::string authorization;  // empty: none
     int64_t lifetime = 0;       // in seconds
     std::string description;
+    std::string keys_from = {};  // the path of the key or file of logins that was used; empty: anonymous
   };
 
   bool is_current() const;
@@ -58,17 +66,19 @@ class Credentials final : public http::Credentials {
   Result<Authorization> authorize(const http::Response& response, const std::stop_token& stop);
   Result<Authorization> with_token(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
   Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
-  Result<Authorization> with_login(const AuthChallenge& bearer, const DockerEntry& entry, bool public_only,
+  Result<Authorization> with_login(const AuthChallenge& bearer, const FoundLogin& found, bool public_only,
                                    const std::stop_token& stop);
   Result<Authorization> with_basic_login();
-  static Result<Authorization> with_description(const Result<Token>& token, std::string description);
-  std::string login_description(const Login& login) const;
-  std::string anonymous_reason(const AuthChallenge& bearer, const DockerEntry& entry) const;
-  Result<DockerEntry> entry_for(const std::string& origin) const;
+  static Result<Authorization> with_description(const Result<Token>& token, std::string description,
+                                                std::string keys_from);
+  std::string default_scope() const;
+  std::string anonymous_reason(const AuthChallenge& bearer, const FoundLogin& found) const;
+  Result<FoundLogin> login_for(const std::string& origin) const;
 
   const http::ClientPtr http_;
-  const std::string host_;    // with the port if the URL has one
-  const std::string origin_;  // of the registry
+  const std::string host_;        // with the port if the URL has one
+  const std::string origin_;      // of the registry
+  const std::string repository_;  // empty if the URL has none
   const CredentialPaths paths_;
   const std::vector<std::string> headers_;  // "Name: value"
   const ClockAndNonce clock_;
@@ -76,6 +86,9 @@ class Credentials final : public http::Credentials {
   std::mutex mutex_;  // guards the rest
   std::condition_variable_any renewed_;
   bool is_renewing_ = false;
+  uint64_t generation_ = 0;  // of authorization_
+  int64_t renewed_at_ = 0;
+  std::chrono::sys_seconds read_ = {};   // when its keys were
   std::optional<Result<bool>> renewal_;  // the result of the last one; nothing if its thread was stopped or cancelled
   Authorization authorization_;
   int64_t expires_ = 0;

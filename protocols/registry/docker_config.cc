@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/files/file_source.h"
@@ -16,35 +15,56 @@ namespace {
 
 constexpr uint64_t kMaxConfig = 1024 * 1024;
 
-// The registry of a key in `auths`: "https://index.docker.io/v1/" is Docker Hub, and a URL means its host. A key with
-// another path belongs to a part of a registry, and is ignored.
-std::string registry_of(std::string_view key) {
+// What a key in `auths` is for: all of a registry, or the repositories below a path.
+struct KeyPlace {
+  std::string registry;
+  std::string_view path;  // of the key; empty: all of the registry
+};
+
+// "https://index.docker.io/v1/" is Docker Hub, and a URL means its host.
+KeyPlace place_of(std::string_view key) {
   for (const std::string_view scheme : {"https://", "http://"})
     if (key.starts_with(scheme)) key.remove_prefix(scheme.size());
   const size_t slash = std::min(key.find('/'), key.size());
-  constexpr std::array<std::string_view, 6> kPaths = {"", "/", "/v1", "/v1/", "/v2", "/v2/"};
-  if (std::find(kPaths.begin(), kPaths.end(), key.substr(slash)) == kPaths.end()) return {};
+  std::string_view path = key.substr(std::min(slash + 1, key.size()));
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (path == "v1" || path == "v2") path = {};
   std::string host = lower_case(key.substr(0, slash));
   if (host.ends_with(":443")) host.resize(host.size() - 4);
   const bool hub = host == "docker.io" || host == "index.docker.io" || host == "registry-1.docker.io";
-  return hub ? "docker.io" : host;
+  return {hub ? "docker.io" : host, path};
 }
 
-// The value for `host` in a map by registry: of the exact key, else of the first equivalent key.
-const Value* find_for_host(const Map* registries, const std::string& host) {
+bool is_at_or_below(std::string_view repository, std::string_view path) {
+  return path.empty() ||
+         (repository.starts_with(path) && (repository.size() == path.size() || repository[path.size()] == '/'));
+}
+
+// The value in a map by registry: of the longest key that applies, and of equally long ones that which is written like
+// the name, else the first one.
+const Value* find_for(const Map* registries, const std::string& host, const std::string& repository) {
   if (registries == nullptr) return nullptr;
-  if (const Value* same = registries->find(host)) return same;
-  const std::string ref = registry_of(host);
-  const auto found = std::find_if(registries->begin(), registries->end(),
-                                  [&](const Map::Entry& entry) { return registry_of(entry.first) == ref; });
-  return found == registries->end() ? nullptr : &found->second;
+  const std::string registry = place_of(host).registry;
+  const Value* best = nullptr;
+  size_t best_size = 0;
+  bool is_exact = false;
+  for (const auto& [key, value] : *registries) {
+    const KeyPlace place = place_of(key);
+    if (place.registry != registry || !is_at_or_below(repository, place.path)) continue;
+    const bool is_same = key.starts_with(host) && key.size() == host.size() + place.path.size() + !place.path.empty();
+    const bool is_longer = place.path.size() > best_size;
+    if (best != nullptr && !is_longer && (place.path.size() < best_size || is_exact || !is_same)) continue;
+    best = &value;
+    best_size = place.path.size();
+    is_exact = is_same;
+  }
+  return best;
 }
-
-bool has_identity_token(const Map& entry) { return !text_in(entry, "identitytoken").empty(); }
 
 // "auth" is base64 of "user:password"; some tools write two fields instead. An identity token replaces the password.
 Result<std::optional<Login>> parse_login(const Map& entry) {
-  if (has_identity_token(entry)) return std::nullopt;
+  if (const std::string_view token = text_in(entry, "identitytoken"); !token.empty())
+    return Login{{}, {}, std::string(token)};
   if (const std::string_view auth = text_in(entry, "auth"); !auth.empty()) {
     const auto both = from_base64(auth);
     const size_t colon = both ? both->find(':') : std::string::npos;
@@ -58,10 +78,8 @@ Result<std::optional<Login>> parse_login(const Map& entry) {
 }
 
 // Why there is no login.
-std::string no_login_reason(const Map& config, const Map* entry, const std::string& host) {
-  if (entry != nullptr && has_identity_token(*entry))
-    return fmt::format("has only an identity token for {}, which is not supported", host);
-  const Value* value = find_for_host(config.find_as<Map>("credHelpers"), host);
+std::string no_login_reason(const Map& config, const std::string& host) {
+  const Value* value = find_for(config.find_as<Map>("credHelpers"), host, "");
   const auto* named = value == nullptr ? nullptr : std::get_if<std::string>(value);
   const std::string_view helper = named != nullptr ? *named : text_in(config, "credsStore");
   if (!helper.empty())
@@ -69,26 +87,26 @@ std::string no_login_reason(const Map& config, const Map* entry, const std::stri
   return fmt::format("has no login for {}", host);
 }
 
-Result<DockerEntry> find_entry(const Source& file, const std::string& host) {
+Result<DockerEntry> find_entry(const Source& file, const std::string& host, const std::string& repository) {
   if (file.size() > kMaxConfig)
     return failure(Code::corrupt,
                    fmt::format("docker config of {}, at most 1 MiB is allowed", human_size(file.size())));
   const Value value = TRY(parse_json(file, 0, file.size()));
   const auto* config = std::get_if<Map>(&value);
   if (config == nullptr) return failure(Code::corrupt, "not a JSON object");
-  const Value* found = find_for_host(config->find_as<Map>("auths"), host);
+  const Value* found = find_for(config->find_as<Map>("auths"), host, repository);
   const auto* entry = found == nullptr ? nullptr : std::get_if<Map>(found);
   std::optional<Login> login;
   if (entry != nullptr) login = TRY(parse_login(*entry));
   if (login) return DockerEntry{std::move(login), {}};
-  return DockerEntry{std::nullopt, no_login_reason(*config, entry, host)};
+  return DockerEntry{std::nullopt, no_login_reason(*config, host)};
 }
 
 }  // namespace
 
-Result<DockerEntry> docker_entry(const std::string& path, const std::string& host) {
+Result<DockerEntry> docker_entry(const std::string& path, const std::string& host, const std::string& repository) {
   const SourcePtr file = TRY(open_file(path));
-  return find_entry(*file, host).map_error([&](Error error) {
+  return find_entry(*file, host, repository).map_error([&](Error error) {
     error.message = printable(path) + ": " + error.message;
     return error;
   });

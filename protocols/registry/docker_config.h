@@ -1,4 +1,5 @@
-// Reads logins from ~/.docker/config.json, as saved by `docker login`.
+// Reads logins from ~/.docker/config.json, as saved by `docker login`, and from files of the same format, as saved by
+// `podman login` and `skopeo login` (containers-auth.json(5)).
 #pragma once
 
 #include <optional>
@@ -11,18 +12,19 @@ namespace weightfs::registry {
 struct Login {
   std::string user;
   std::string password;
+  std::string identity_token = {};  ///< replaces the password: a token server exchanges it for tokens
 };
 
 /// The entry of a docker config for one registry.
 struct DockerEntry {
   std::optional<Login> login;
-  /// Why there is no login, for a message: no entry, or only an unsupported one (credential helpers are programs and
-  /// never run; identity tokens).
+  /// Why there is no login, for a message: no entry, or a credential helper, which is a program and never runs.
   std::string reason;
 };
 
-/// Finds the entry for the registry `host` ("localhost:5000"; Docker Hub has several names). Fails with io, not_found,
-/// and corrupt (not a docker config, or more than 1 MiB).
-Result<DockerEntry> docker_entry(const std::string& path, const std::string& host);
+/// Finds the entry for a repository ("team/tiny"; it may be empty) of the registry `host` ("localhost:5000"; Docker Hub
+/// has several names): that of the longest key that is the repository, the beginning of its path, or the registry.
+/// Fails with io, not_found, and corrupt (not a docker config, or more than 1 MiB).
+Result<DockerEntry> docker_entry(const std::string& path, const std::string& host, const std::string& repository = {});
 
 }  // namespace weightfs::registry

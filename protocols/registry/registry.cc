@@ -10,6 +10,7 @@
 #include "cache/address_policy.h"
 #include "cache/download/request_with_retry.h"
 #include "protocols/registry/credentials.h"
+#include "protocols/registry/logins.h"
 #include "protocols/registry/manifest.h"
 
 namespace weightfs {
@@ -69,17 +70,40 @@ struct FetchedManifest {
   Digest digest;
 };
 
+// The saved text: the digest on the first line, then the manifest.
+std::string serialized(const FetchedManifest& manifest) { return manifest.digest.hex() + "\n" + manifest.body; }
+
+std::optional<FetchedManifest> load_manifest(BlobStore& store, const std::string& key) {
+  const auto text = store.load_text(key);
+  if (!text) return std::nullopt;
+  const size_t line = std::min(text->find('\n'), text->size());
+  FetchedManifest found{text->substr(std::min(line + 1, text->size())), {}};
+  found.digest = sha256(found.body);
+  if (found.digest.hex() != std::string_view(*text).substr(0, line)) return std::nullopt;
+  return found;
+}
+
+// Null offline.
+http::CredentialsPtr credentials_at(const http::ClientPtr& http, const std::string& url,
+                                    const std::vector<std::string>& headers) {
+  if (http == nullptr) return nullptr;
+  return http->credentials({.kind = http::CredentialsName::Kind::registry, .server = url, .headers = headers})
+      .value_or(nullptr);
+}
+
 // A repository at its registry, or at a mirror of it.
 class Repository {
  public:
   // `mirror` is null for the registry.
-  Repository(const Reference& reference, const Mirror* mirror, http::ClientPtr http, const CredentialPaths& paths)
+  Repository(const Reference& reference, const Mirror* mirror, BlobStorePtr store, http::ClientPtr http)
       : name_(name_of(reference)),
+        key_(fmt::format("manifest of {}/{} sha256:", reference.host, reference.repository)),
+        store_(std::move(store)),
         is_mirror_(mirror != nullptr),
         server_(is_mirror_ ? *mirror : server_of(reference)),
         url_(repository_at(server_, reference.repository)),
         http_(std::move(http)),
-        credentials_(http_ == nullptr ? nullptr : std::make_shared<Credentials>(http_, url_, paths, server_.headers)) {}
+        credentials_(credentials_at(http_, url_, server_.headers)) {}
 
   const Mirror& server() const { return server_; }
 
@@ -87,17 +111,18 @@ class Repository {
     return {.url = url_of("blobs/sha256:" + digest.hex()), .credentials = credentials_, .is_mirror = is_mirror_};
   }
 
-  // The index of referrers of a digest, from the registry or from the tag; empty if there is none.
-  std::string referrers(const Digest& digest) {
+  // The index of referrers of a digest, from the registry or from the tag; empty if there is none, nothing if neither
+  // says so.
+  std::optional<std::string> referrers(const Digest& digest) {
     auto response = page("referrers/sha256:" + digest.hex());
     if (!response || response->head.status != 200 || !response->body.starts_with('{'))
       response = page("manifests/sha256-" + digest.hex());
-    return response && response->head.status == 200 ? response->body : "";
+    return text_of(response);
   }
 
-  bool has_cosign_tag(const Digest& digest) {
-    const auto response = page(fmt::format("manifests/sha256-{}.sig", digest.hex()));
-    return response && response->head.status == 200 && response->body.starts_with('{');
+  std::optional<bool> has_cosign_tag(const Digest& digest) {
+    const auto text = text_of(page(fmt::format("manifests/sha256-{}.sig", digest.hex())));
+    return text ? std::optional(text->starts_with('{')) : std::nullopt;
   }
 
   // The manifest of a tag or digest; for an index, the selected one.
@@ -114,18 +139,30 @@ class Repository {
   }
 
  private:
+  // Empty if there is no such page, nothing if the registry does not say so.
+  static std::optional<std::string> text_of(const Result<Response>& page) {
+    if (page && page->head.status == 200) return page->body;
+    return page && page->head.status == 404 ? std::optional(std::string()) : std::nullopt;
+  }
+
   Result<FetchedManifest> by_tag(const std::string& tag) {
     if (const auto digest = parse_digest(tag)) return by_digest(*digest);
     return check_manifest(TRY(page("manifests/" + tag)));
   }
 
+  // A manifest that was saved is not requested again: its digest is that of its bytes.
   Result<FetchedManifest> by_digest(const Digest& digest) {
+    if (auto saved = load_manifest(*store_, key_ + digest.hex()); saved && saved->digest == digest)
+      return std::move(*saved);
     const std::string text = "sha256:" + digest.hex();
     auto response = TRY(page("manifests/" + text));
     // Ollama's registry serves manifests by digest as blobs.
     if (response.head.status == 404) response = TRY(page("blobs/" + text));
     FetchedManifest found = TRY(check_manifest(std::move(response)));
-    if (found.digest == digest) return found;
+    if (found.digest == digest) {
+      store_->save_text(key_ + digest.hex(), serialized(found));
+      return found;
+    }
     return failure(Code::mismatch,
                    fmt::format("{}: the manifest's SHA-256 is {}, not {}", name_, found.digest.hex(), digest.hex()));
   }
@@ -134,8 +171,10 @@ class Repository {
   Result<Response> page(const std::string& path) {
     const http::Request request{.url = url_of(path), .headers = {kAccept}, .credentials = credentials_};
     // A mirror that fails is not waited for.
-    return is_mirror_ ? send_request(*http_, request, kMaxManifest, {})
-                      : request_with_retry(*http_, request, kMaxManifest, {});
+    auto response = is_mirror_ ? send_request(*http_, request, kMaxManifest, store_->stop_token())
+                               : request_with_retry(*http_, request, kMaxManifest, store_->stop_token());
+    if (auto refused = response ? download::web_page_error(*response) : std::nullopt) return failure(*refused);
+    return response;
   }
 
   std::string url_of(const std::string& path) const {
@@ -171,11 +210,13 @@ class Repository {
   }
 
   const std::string name_;
+  const std::string key_;  // of a saved manifest, before its digest
+  const BlobStorePtr store_;
   const bool is_mirror_;
   const Mirror server_;
   const std::string url_;  // "https://registry.example/v2/library/tiny"
   const http::ClientPtr http_;
-  const std::shared_ptr<Credentials> credentials_;  // null offline
+  const http::CredentialsPtr credentials_;  // null offline
 };
 
 // The store, with downloads from the registry and its mirrors.
@@ -201,19 +242,6 @@ class RegistryBlobs final : public Blobs {
   std::vector<Repository> repositories_;  // mirrors first
 };
 
-// The saved text: the digest on the first line, then the manifest.
-std::string serialized(const FetchedManifest& manifest) { return manifest.digest.hex() + "\n" + manifest.body; }
-
-std::optional<FetchedManifest> load_manifest(BlobStore& store, const std::string& key) {
-  const auto text = store.load_text(key);
-  if (!text) return std::nullopt;
-  const size_t line = std::min(text->find('\n'), text->size());
-  FetchedManifest found{text->substr(std::min(line + 1, text->size())), {}};
-  found.digest = sha256(found.body);
-  if (found.digest.hex() != std::string_view(*text).substr(0, line)) return std::nullopt;
-  return found;
-}
-
 std::string existing_path(const char* variable, const std::string& below) {
   const std::string directory = environment(variable);
   if (directory.empty()) return {};
@@ -224,22 +252,36 @@ std::string existing_path(const char* variable, const std::string& below) {
 
 }  // namespace
 
+Result<std::vector<RepositoryPlace>> repositories_of(const Reference& requested, const std::vector<Mirror>& mirrors) {
+  const Reference reference = TRY(normalize(requested));
+  std::vector<RepositoryPlace> out;
+  const auto add = [&](const Mirror& server) {
+    out.push_back({{.kind = http::CredentialsName::Kind::registry,
+                    .server = repository_at(server, reference.repository),
+                    .headers = server.headers},
+                   server.name_space.empty() ? "" : "ns=" + server.name_space});
+  };
+  for (const Mirror& mirror : mirrors) add(mirror);
+  add(server_of(reference));
+  return out;
+}
+
 CredentialPaths CredentialPaths::of_user() {
-  return {existing_path("HOME", "/.ollama/id_ed25519"), environment("DOCKER_CONFIG").empty()
-                                                            ? existing_path("HOME", "/.docker/config.json")
-                                                            : existing_path("DOCKER_CONFIG", "/config.json")};
+  return {existing_path("HOME", "/.ollama/id_ed25519"),
+          environment("DOCKER_CONFIG").empty() ? existing_path("HOME", "/.docker/config.json")
+                                               : existing_path("DOCKER_CONFIG", "/config.json"),
+          auth_files_of_user()};
 }
 
 Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
-                                 const CredentialPaths& paths, ModelIndex of_models,
-                                 const std::vector<Mirror>& mirrors) {
+                                 ModelIndex of_models, const std::vector<Mirror>& mirrors) {
   const Reference reference = TRY(normalize(requested));
   const Mirror registry = server_of(reference);
   const std::string from = fmt::format("{}/manifests/{}", repository_at(registry, reference.repository), reference.tag);
   const std::string key = "manifest " + from;
   std::vector<Repository> repositories;  // mirrors first
-  for (const Mirror& mirror : mirrors) repositories.emplace_back(reference, &mirror, http, paths);
-  repositories.emplace_back(reference, nullptr, http, paths);
+  for (const Mirror& mirror : mirrors) repositories.emplace_back(reference, &mirror, store, http);
+  repositories.emplace_back(reference, nullptr, store, http);
   const auto resolved = [&](FetchedManifest manifest) {
     auto blobs = std::make_shared<RegistryBlobs>(store, repositories);
     return ResolvedManifest{std::move(manifest.body), manifest.digest, from, std::move(blobs)};
@@ -269,17 +311,19 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
 }
 
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
-                                const http::ClientPtr& http, const CredentialPaths& paths) {
+                                const http::ClientPtr& http, Saved use) {
   const auto reference = normalize(requested);
   if (!reference) return {};
   const std::string url = repository_at(server_of(*reference), reference->repository);
   const std::string key = fmt::format("referrers {} sha256:{}", url, digest.hex());
-  if (http != nullptr) {
-    Repository repository(*reference, nullptr, http, paths);
-    const std::string index = repository.referrers(digest);
-    store->save_text(key, index + (repository.has_cosign_tag(digest) ? "\n+cosign" : "\n"));
+  std::string saved = store->load_text(key).value_or("");
+  if (http != nullptr && (use == Saved::refreshed || saved.empty())) {
+    Repository repository(*reference, nullptr, store, http);
+    const auto index = repository.referrers(digest);
+    const auto is_signed = repository.has_cosign_tag(digest);
+    saved = index.value_or("") + (is_signed.value_or(false) ? "\n+cosign" : "\n");
+    if (index && is_signed) store->save_text(key, saved);
   }
-  const std::string saved = store->load_text(key).value_or("");
   const size_t end = std::min(saved.rfind('\n'), saved.size());
   std::vector<Referrer> found = referrers_in(saved.substr(0, end));
   if (saved.ends_with("\n+cosign")) found.push_back({"", "application/vnd.dev.cosign.simplesigning.v1+json"});

@@ -73,6 +73,22 @@ Result<Token> parse_token(const Response& page) {
   return token;
 }
 
+Result<Token> send_token_request(http::Client& http, const http::Request& request, const std::stop_token& stop) {
+  // The request that needs the token is not repeated for this: each repetition would repeat these requests, too.
+  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop).map_error([](const Error& error) {
+    return is_about_the_network(error) ? given_up(error) : error;
+  }));
+  const bool is_denied = page.head.status == 401 || page.head.status == 403;
+  const std::string prefix =
+      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(request.url));
+  if (page.head.status != 200)
+    return failure(is_denied ? Code::forbidden : Code::unsupported, prefix + error_detail(page));
+  if (const auto refused = download::web_page_error(page)) return failure(*refused);
+  return parse_token(page).map_error([&](const Error& error) {
+    return Error{Code::unsupported, prefix + ": " + error.message};
+  });
+}
+
 }  // namespace
 
 ClockAndNonce ClockAndNonce::of_system() {
@@ -117,15 +133,23 @@ Result<Token> request_token(http::Client& http, const std::string& url, const st
                             bool public_only, const std::stop_token& stop) {
   http::Request request{.url = url, .headers = {"Accept: application/json"}, .public_only = public_only};
   if (!authorization.empty()) request.credentials = std::make_shared<http::FixedCredentials>(authorization);
-  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop));
-  const bool is_denied = page.head.status == 401 || page.head.status == 403;
-  const std::string prefix =
-      fmt::format("{}no token from {}", is_denied ? "access denied: " : "", http::printable_url(url));
-  if (page.head.status != 200)
-    return failure(is_denied ? Code::forbidden : Code::unsupported, prefix + error_detail(page));
-  return parse_token(page).map_error([&](const Error& error) {
-    return Error{Code::unsupported, prefix + ": " + error.message};
-  });
+  return send_token_request(http, request, stop);
+}
+
+Result<Token> exchange_identity_token(http::Client& http, const AuthChallenge& bearer, const std::string& scope,
+                                      const std::string& identity_token, bool public_only,
+                                      const std::stop_token& stop) {
+  const std::string_view realm = bearer.parameter("realm");
+  Parameters form = {
+      {"client_id", "weightfs"}, {"grant_type", "refresh_token"}, {"refresh_token", identity_token}, {"scope", scope}};
+  if (const auto service = bearer.parameter("service"); !service.empty()) form.emplace_back("service", service);
+  const http::Request request{.url = std::string(realm.substr(0, realm.find('#'))),
+                              .method = http::Request::Method::post,
+                              .headers = {"Accept: application/json"},
+                              .public_only = public_only,
+                              .purpose = http::Purpose::keys,
+                              .body = query_of(std::move(form))};
+  return send_token_request(http, request, stop);
 }
 
 }  // namespace weightfs::registry

@@ -48,4 +48,9 @@ Result<std::string> signature(const SigningKey& key, const std::string& url);
 Result<Token> request_token(http::Client& http, const std::string& url, const std::string& authorization,
                             bool public_only, const std::stop_token& stop);
 
+/// Requests a token of the realm for an identity token (distribution's "Oauth2 Token Authentication", the grant
+/// refresh_token): by POST, so that it is in no URL. Otherwise as request_token().
+Result<Token> exchange_identity_token(http::Client& http, const AuthChallenge& bearer, const std::string& scope,
+                                      const std::string& identity_token, bool public_only, const std::stop_token& stop);
+
 }  // namespace weightfs::registry

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cache/http/client.h"
+#include "cache/direct_client.h"
+#include "protocols/keyring.h"
 #include "protocols/registry.h"
 #include "tests/cache/site.h"
 #include "tests/support/temporary.h"
@@ -36,6 +37,7 @@ class StoreDouble final : public BlobStore {
   Result<SourcePtr> open_version(const download::Origin&, const download::FileVersion&, std::string) override {
     return failure(Code::io, "not expected");
   }
+  void remove_bytes(const std::string&) override {}
   void save_text(const std::string& key, std::string_view text) override {
     ++saves;
     saved[key] = text;
@@ -60,12 +62,22 @@ inline std::string sha256_of(const std::string& body) { return "sha256:" + sha25
 constexpr const char* kManifest = R"({"schemaVersion":2,"config":{},"layers":[{"digest":"x","size":1}]})";
 constexpr const char* kManifestPath = "/v2/team/tiny/manifests/v1";
 
+/// The user's files for registries are those of a test, which may still change.
+class FixtureKeyring final : public http::Keyring {
+ public:
+  explicit FixtureKeyring(const CredentialPaths& paths) : paths_(paths) {}
+  Result<http::CredentialsPtr> find(const http::CredentialsName& name, const http::ClientPtr& client) override {
+    return UserKeyring(paths_).find(name, client);
+  }
+
+ private:
+  const CredentialPaths& paths_;
+};
+
 class Resolving : public testing::Test {
  protected:
   Reference reference(const std::string& tag = "v1") const { return {"http", site.host(), "team/tiny", tag}; }
-  Result<ResolvedManifest> resolved(const std::string& tag = "v1") {
-    return resolve(reference(tag), store, http, paths);
-  }
+  Result<ResolvedManifest> resolved(const std::string& tag = "v1") { return resolve(reference(tag), store, http); }
 
   /// The manifest or the error, with the site's host replaced.
   std::string describe(const std::string& tag = "v1") {
@@ -91,12 +103,16 @@ class Resolving : public testing::Test {
     site.put(kManifestPath, guarded("Bearer T", challenge, answer("200 OK", kManifest)));
   }
 
+  http::ClientPtr client_with(http::Options options) {
+    return std::make_shared<http::DirectClient>(std::move(options), std::make_shared<FixtureKeyring>(paths));
+  }
+
   TemporaryDirectory temporary;
   Site site;
   Site other;
   std::shared_ptr<StoreDouble> store = std::make_shared<StoreDouble>();
-  http::ClientPtr http = std::make_shared<http::Client>(http::Options{});
   CredentialPaths paths;
+  http::ClientPtr http = client_with({});
   std::string challenge;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,8 +27,7 @@ class RegistryAccessTest : public Resolving {
   /// Resolves a model of `other` through `site`, its mirror, whose headers in hosts.toml have a secret.
   bool resolves_through_mirror() {
     const Mirror mirror{.url = site.url(), .has_tags = true, .headers = {"X-Secret: s3cret"}};
-    return resolve({"http", other.host(), "team/tiny", "v1"}, store, http, paths, ModelIndex::selected, {mirror})
-        .has_value();
+    return resolve({"http", other.host(), "team/tiny", "v1"}, store, http, ModelIndex::selected, {mirror}).has_value();
   }
   static std::vector<std::string> secrets_sent_to(const Site& server) {
     std::vector<std::string> out;
@@ -203,6 +203,7 @@ class CredentialPathsTest : public testing::Test {
     ::unsetenv("DOCKER_CONFIG");
   }
   ~CredentialPathsTest() override {
+    for (const char* const name : {"REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"}) ::unsetenv(name);
     if (home.empty())
       ::unsetenv("HOME");
     else
@@ -230,6 +231,21 @@ TEST_F(CredentialPathsTest, DockerConfigDirectoryIsRespected) {
   EXPECT_EQ(CredentialPaths::of_user().docker_config, "");
   const std::string config = temporary.write("docker/config.json", "");
   EXPECT_EQ(CredentialPaths::of_user().docker_config, config);
+}
+
+// containers-auth.json(5)
+TEST_F(CredentialPathsTest, FilesOfPodmanAreSearchedFirst) {
+  const std::string config = temporary.path("home/.config/containers/auth.json");
+  ::unsetenv("XDG_CONFIG_HOME");
+  ::unsetenv("REGISTRY_AUTH_FILE");
+  ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_THAT(CredentialPaths::of_user().auth_files,
+              ElementsAre(fmt::format("/run/containers/{}/auth.json", ::getuid()), config));
+  ::setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+  EXPECT_THAT(CredentialPaths::of_user().auth_files, ElementsAre("/run/user/7/containers/auth.json", config));
+  ::setenv("REGISTRY_AUTH_FILE", "/etc/login.json", 1);
+  ::setenv("XDG_CONFIG_HOME", "/config", 1);
+  EXPECT_THAT(CredentialPaths::of_user().auth_files, ElementsAre("/etc/login.json", "/config/containers/auth.json"));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "cache/direct_client.h"
+#include "cache/download/request_with_retry.h"
 #include "tests/cache/site.h"
 #include "tests/support/ssh_key.h"
 #include "tests/support/temporary.h"
@@ -54,7 +56,7 @@ class RegistryCredentialsTest : public testing::Test {
   TemporaryDirectory temporary;
   Site site;
   Site other;
-  http::ClientPtr http = std::make_shared<http::Client>(http::Options{});
+  http::ClientPtr http = std::make_shared<http::DirectClient>(http::Options{});
   CredentialPaths paths;
   std::atomic<int64_t> now = 1'700'000'000;
   bool from_public = false;  // the challenge
@@ -78,12 +80,81 @@ TEST_F(RegistryCredentialsTest, DockerLoginGetsToken) {
   EXPECT_EQ(describe(*challenged, bearer(other.url("/token"), "docker")), "Bearer T");
   EXPECT_THAT(other.authorizations(), ElementsAre(kBasic));
   EXPECT_EQ(challenged->description(), "tried as \"me\" of " + paths.docker_config);
+  EXPECT_EQ(challenged->key_origin().from, paths.docker_config);
+  EXPECT_GT(challenged->key_origin().read.time_since_epoch().count(), 0);
+}
+
+TEST_F(RegistryCredentialsTest, ScopeIsRequestedWhenTheChallengeNamesNone) {
+  other.json("/token", kToken);
+  const std::string plain = "Bearer realm=\"" + other.url("/token") + "\",service=\"x\"";
+  EXPECT_EQ(describe(*credentials_of(site.url("/v2/team/tiny")), plain), "Bearer T");
+  EXPECT_EQ(describe(plain), "Bearer T");
+  EXPECT_EQ(describe(*credentials_of(site.url("/v2/team/tiny")), bearer(other.url("/token"), "x")), "Bearer T");
+  EXPECT_THAT(other.requests_seen(),
+              ElementsAre("GET /token?scope=repository%3Ateam%2Ftiny%3Apull&service=x", "GET /token?service=x",
+                          "GET /token?scope=repository%3Aa%2Fb%3Apull&service=x"));
+}
+
+// distribution, "Oauth2 Token Authentication".
+TEST_F(RegistryCredentialsTest, IdentityTokenIsExchangedByPost) {
+  paths.docker_config = temporary.write(
+      "config.json", R"({"auths":{")" + site.host() + R"(":{"auth":"bWU6","identitytoken":"s3cret t"}}})");
+  other.json("/token", R"({"access_token":"T","refresh_token":"ignored","expires_in":100})");
+  const auto challenged = credentials_of(site.url("/v2/team/tiny"));
+  EXPECT_EQ(describe(*challenged, "Bearer realm=\"" + other.url("/token") + "\",service=\"x\""), "Bearer T");
+  EXPECT_EQ(challenged->description(), "tried with the identity token of " + paths.docker_config);
+  EXPECT_EQ(challenged->key_origin().from, paths.docker_config);
+  EXPECT_THAT(other.requests_seen(), ElementsAre("POST /token"));
+  EXPECT_THAT(other.authorizations(), ElementsAre(""));
+  const SeenRequest request = other.requests().at(0);
+  EXPECT_EQ(request.header("content-type"), "application/x-www-form-urlencoded");
+  EXPECT_EQ(request.body,
+            "client_id=weightfs&grant_type=refresh_token&refresh_token=s3cret+t&scope=repository%3Ateam%2Ftiny%3Apull"
+            "&service=x");
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""),
+            "not met, " + paths.docker_config + " has only an identity token, and the registry has no token server");
+}
+
+TEST_F(RegistryCredentialsTest, IdentityTokenDoesNotFollowRedirects) {
+  paths.docker_config =
+      temporary.write("config.json", R"({"auths":{")" + site.host() + R"(":{"identitytoken":"s3cret"}}})");
+  other.put("/token", answer("307 Temporary Redirect", "", {"Location: " + site.url("/elsewhere")}));
+  EXPECT_THAT(describe(bearer(other.url("/token"), "x")),
+              HasSubstr(": refused: redirect of a request for keys (tried with the identity token of "));
+  EXPECT_THAT(site.requests_seen(), IsEmpty());
+}
+
+TEST_F(RegistryCredentialsTest, FirstFileWithLoginWinsAndIsReadAgain) {
+  const std::string entry = R"({"auths":{")" + site.host();
+  paths.docker_config = temporary.write("config.json", entry + R"(":{"auth":"bWU6c2VjcmV0"}}})");
+  paths.auth_files = {temporary.path("none/auth.json"), temporary.write("auth.json", "{}")};
+  EXPECT_EQ(describe("Basic realm=\"x\""), kBasic);
+  const auto challenged = credentials_of(site.url("/v2/team/tiny"));
+  temporary.write("auth.json", entry + R"(/team":{"auth":"cG9kbWFuOng="}}})");
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), "Basic cG9kbWFuOng=");
+  EXPECT_EQ(challenged->description(), "tried as \"podman\" of " + paths.auth_files[1]);
+  EXPECT_EQ(challenged->key_origin().from, paths.auth_files[1]);
+  EXPECT_EQ(describe("Basic realm=\"x\""), kBasic) << "a registry without repository";
+  paths.docker_config.clear();
+  EXPECT_EQ(describe("Basic realm=\"x\""),
+            "not met, tried anonymously: " + paths.auth_files[1] + " has no login for " + site.host());
+}
+
+TEST_F(RegistryCredentialsTest, NamesTheCredentialHelperAmongTheFiles) {
+  paths.auth_files = {temporary.write("auth.json", R"({"credHelpers":{")" + site.host() + R"(":"ecr-login"}})")};
+  paths.docker_config = temporary.write("config.json", "{}");
+  EXPECT_EQ(describe("Basic realm=\"x\""), "not met, tried anonymously: " + paths.auth_files[0] +
+                                               " uses the credential helper \"ecr-login\" for " + site.host() +
+                                               ", which is not supported, and " + paths.docker_config +
+                                               " has no login for " + site.host());
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {
   has_login();
   other.json("/token", kToken);
-  EXPECT_EQ(describe(*credentials_of(other.url()), bearer(other.url("/token"), "docker")), "Bearer T");
+  const auto challenged = credentials_of(other.url());
+  EXPECT_EQ(describe(*challenged, bearer(other.url("/token"), "docker")), "Bearer T");
+  EXPECT_EQ(challenged->key_origin().from, "");
   EXPECT_THAT(other.authorizations(), ElementsAre(""));
 }
 
@@ -176,7 +247,7 @@ TEST_F(RegistryCredentialsTest, PublicRegistryRealmMustBePublic) {
   EXPECT_THAT(describe(bearer(site.url("/v2/token"), "ollama")), HasSubstr("127.0.0.1 is a loopback address"));
   EXPECT_THAT(site.requests_seen(), IsEmpty());
   EXPECT_THAT(other.requests_seen(), IsEmpty());
-  http = std::make_shared<http::Client>(http::Options{.allow_private_urls = true});
+  http = std::make_shared<http::DirectClient>(http::Options{.allow_private_urls = true});
   EXPECT_EQ(describe(bearer(other.url("/token"), "docker")), "Bearer T");
 }
 
@@ -201,7 +272,7 @@ TEST_F(RegistryCredentialsTest, LoginIsNotSentOverHttp) {
   HttpServer proxy([](const SeenRequest&, Wire& wire) { wire.send(answer("200 OK", kToken)); });
   ::setenv("http_proxy", proxy.url("").c_str(), 1);
   paths.docker_config = temporary.write("config.json", R"({"auths":{"registry.example":{"auth":"bWU6c2VjcmV0"}}})");
-  http = std::make_shared<http::Client>(http::Options{.insecure = true});
+  http = std::make_shared<http::DirectClient>(http::Options{.insecure = true});
   const auto challenged = credentials_of("http://registry.example");
   EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""),
             "not met, tried anonymously: the login of " + paths.docker_config + " is not sent over http");
@@ -240,6 +311,36 @@ TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
   EXPECT_EQ(site.requests_seen().size(), 2U);
   EXPECT_THAT(describe(*challenged, challenge), StartsWith("not met"));
   EXPECT_EQ(site.requests_seen().size(), 3U);
+}
+
+// A request is sent with the second token although the registry sends no challenge with status 403.
+TEST_F(RegistryCredentialsTest, TokenThatIsRefusedWith403IsRenewedOnceInTenSeconds) {
+  std::atomic<int> tokens = 0;
+  std::atomic<int> valid = 1;
+  site.put("/token", [&](const SeenRequest&, Wire& wire) {
+    wire.send(answer("200 OK", ++tokens == 1 ? R"({"token":"T1"})" : R"({"token":"T2"})"));
+  });
+  site.put("/v2/x", [&](const SeenRequest& request, Wire& wire) {
+    const std::string sent = request.header("authorization");
+    if (sent.empty()) return void(wire.send(test::unauthorized(bearer(site.url("/token"), "x"))));
+    wire.send(sent == "Bearer T" + std::to_string(valid) ? answer("200 OK", "right") : answer("403 No", "expired"));
+  });
+  const auto challenged = credentials();
+  const auto status = [&] {
+    const http::Request request{.url = site.url("/v2/x"), .credentials = challenged};
+    return download::send_request(*http, request, 100, {})->head.status;
+  };
+  EXPECT_EQ(status(), 200);
+  valid = 2;
+  EXPECT_EQ(status(), 403);  // the token is new
+  EXPECT_EQ(tokens, 1);
+  now += 10;
+  EXPECT_EQ(status(), 200);
+  EXPECT_EQ(tokens, 2);
+  valid = 3;
+  now += 9;
+  EXPECT_EQ(status(), 403);
+  EXPECT_EQ(tokens, 2);
 }
 
 // Blocks the first request for a token until the test continues it.

@@ -14,10 +14,11 @@ using testing::HasSubstr;
 class DockerConfigTest : public testing::Test {
  protected:
   /// "user:password", "none: REASON" or "error: MESSAGE" of `host` in a file of this text.
-  std::string describe(const std::string& config, const std::string& host) {
+  std::string describe(const std::string& config, const std::string& host, const std::string& repository = "") {
     const std::string path = temporary.write("config.json", config);
-    const auto entry = docker_entry(path, host);
+    const auto entry = docker_entry(path, host, repository);
     if (!entry) return "error: " + entry.error().message.substr(path.size());
+    if (entry->login && !entry->login->identity_token.empty()) return "identity token " + entry->login->identity_token;
     return entry->login ? entry->login->user + ":" + entry->login->password : "none: " + entry->reason;
   }
   TemporaryDirectory temporary;
@@ -45,6 +46,20 @@ TEST_F(DockerConfigTest, KeyMayBeUrl) {
               HasSubstr("has no login"));
 }
 
+// containers-auth.json(5): "my-registry.local/namespace/user/image" before "my-registry.local/namespace/user", ….
+TEST_F(DockerConfigTest, LongestKeyOfTheRepositoryWins) {
+  const std::string config = R"({"auths":{"h.example":{"auth":"aG9zdDp4"},"h.example/a/b":{"auth":"YjpiCg=="},
+    "h.example/a/":{"auth":"YTp4"},"docker.io/team":{"auth":"aHViOng="},"https://i.example/v1/":{"auth":"aTp4"}}})";
+  EXPECT_EQ(describe(config, "h.example", "a/b"), "b:b\n");
+  EXPECT_EQ(describe(config, "h.example", "a/b/c"), "b:b\n");
+  EXPECT_EQ(describe(config, "h.example", "a/bc"), "a:x");
+  EXPECT_EQ(describe(config, "h.example", "ab"), "host:x");
+  EXPECT_EQ(describe(config, "h.example"), "host:x");
+  EXPECT_EQ(describe(config, "registry-1.docker.io", "team/tiny"), "hub:x");
+  EXPECT_EQ(describe(config, "registry-1.docker.io", "library/tiny"), "none: has no login for registry-1.docker.io");
+  EXPECT_EQ(describe(config, "i.example", "v1/tiny"), "i:x");
+}
+
 TEST_F(DockerConfigTest, ExactHostKeyWins) {
   EXPECT_EQ(describe(R"({"auths":{"https://h.example/v1/":{"auth":"b2xkOng="},"h.example":{"auth":"bmV3Ong="}}})",
                      "h.example"),
@@ -66,7 +81,7 @@ TEST_F(DockerConfigTest, ReportsUnsupportedLogins) {
             "none: uses the credential helper \"ecr-login\" for h.example, which is not supported");
   EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "i.example"), "none: has no login for i.example");
   EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjo=","identitytoken":"t"}}})", "h.example"),
-            "none: has only an identity token for h.example, which is not supported");
+            "identity token t");
   EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjp4"}},"credsStore":"desktop"})", "h.example"), "user:x");
 }
 

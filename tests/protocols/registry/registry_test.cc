@@ -7,6 +7,7 @@
 #include <atomic>
 #include <tuple>
 
+#include "cache/direct_client.h"
 #include "tests/protocols/registry_fixture.h"
 
 namespace weightfs::test::registry_test {
@@ -101,14 +102,24 @@ TEST_F(RegistryTest, TemporaryFailureIsRetried) {
 }
 
 TEST_F(RegistryTest, PersistentFailureIsAnErrorOfTheNetwork) {
+  http = client_with({.max_retries = 2});
   site.put(kManifestPath, answer("500 Internal Server Error", R"({"errors":[{"message":"out of disk"}]})"));
   EXPECT_EQ(describe(), "error: http://SITE/v2/team/tiny/manifests/v1: status 500, out of disk");
   EXPECT_EQ(site.requests().size(), 3U);
-  http = std::make_shared<http::Client>(
-      http::Options{});  // libcurl itself repeats a request if a reused connection is closed
+  http = client_with({.max_retries = 2});  // libcurl itself repeats a request if a reused connection is closed
   site.put(kManifestPath, [](const SeenRequest&, Wire& wire) { wire.reset(); });
   EXPECT_EQ(code(), Code::network);
   EXPECT_EQ(site.requests().size(), 6U);
+}
+
+// The manifest is requested once, although its request fails for want of a token.
+TEST_F(RegistryTest, RequestsForATokenAreRepeatedOnce) {
+  http = client_with({.max_retries = 2});
+  needs_token(site.url("/token"), "registry");
+  site.put("/token", answer("503 Service Unavailable", ""));
+  EXPECT_THAT(describe(), HasSubstr("status 503"));
+  EXPECT_EQ(code(), Code::network);
+  EXPECT_EQ(site.requests().size(), 8U);  // each time one for the manifest, and three for the token
 }
 
 TEST_F(RegistryTest, LongRetryAfterIsNotWaitedFor) {
@@ -129,7 +140,7 @@ TEST_F(RegistryTest, EndlessErrorBodyIsCut) {
 
 TEST_F(RegistryTest, InvalidManifestIsRejected) {
   for (const auto& [body, why] : std::vector<std::pair<std::string, std::string>>{
-           {"<html>", "invalid JSON near byte 1"},
+           {"<manifest>", "invalid JSON near byte 1"},
            {"", "empty where JSON is needed"},
            {"[]", "not a JSON object"},
            {"{}", "no layers, no config and no manifests"},
@@ -139,6 +150,18 @@ TEST_F(RegistryTest, InvalidManifestIsRejected) {
     EXPECT_EQ(code(), Code::unsupported);
   }
   EXPECT_EQ(store->saves, 0);
+}
+
+// semantics 14.6
+TEST_F(RegistryTest, WebPageInsteadOfAManifestIsNamed) {
+  for (const char* page : {"<html><title>Sign in</title>", "\n <!DOCTYPE HTML><p>"}) {
+    site.json(kManifestPath, page);
+    EXPECT_EQ(describe(),
+              "error: http://SITE/v2/team/tiny/manifests/v1: the server sent a web page (text/html), "
+              "perhaps to log in, not an answer of its API");
+    EXPECT_EQ(code(), Code::unsupported);
+  }
+  EXPECT_EQ(site.requests().size(), 4U);
 }
 
 TEST_F(RegistryTest, ManifestOfMoreThan4MiBIsRejected) {
@@ -165,12 +188,15 @@ TEST_F(RegistryTest, ManifestThatDiffersFromHeaderIsMismatch) {
 
 TEST_F(RegistryTest, ManifestByDigestIsVerified) {
   const std::string digest = sha256_of(kManifest);
-  site.json("/v2/team/tiny/manifests/" + digest, kManifest);
-  EXPECT_EQ(describe(digest), kManifest);
   site.json("/v2/team/tiny/manifests/" + digest, R"({"layers":[]})");
   EXPECT_EQ(describe(digest), "error: SITE/team/tiny@" + digest + ": the manifest's SHA-256 is " +
                                   sha256(R"({"layers":[]})").hex() + ", not " + sha256(kManifest).hex());
   EXPECT_EQ(code(digest), Code::mismatch);
+  site.json("/v2/team/tiny/manifests/" + digest, kManifest);
+  EXPECT_EQ(describe(digest), kManifest);
+  // Nothing is requested again.
+  site.json("/v2/team/tiny/manifests/" + digest, R"({"layers":[]})");
+  EXPECT_EQ(describe(digest), kManifest);
 }
 
 // Ollama's registry serves manifests by digest only as blobs.
@@ -323,7 +349,7 @@ TEST_F(RegistryTest, SavedManifestIsOnlyMentionedWhenRegistryFails) {
 
 TEST_F(RegistryTest, PlainHttpIsLoopbackOnly) {
   const Reference plain{"http", "registry.example:5000", "a/b", "v1"};
-  const auto refused = resolve(plain, store, http, paths);
+  const auto refused = resolve(plain, store, http);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::forbidden);
   EXPECT_EQ(refused.error().message, "http://registry.example:5000: http:// needs --insecure");
@@ -343,7 +369,7 @@ TEST_F(RegistryTest, InvalidReferenceIsRejectedBeforeAnyRequest) {
   bad[8].tag = "..";
   bad[9].tag = "sha256:abc";
   for (const Reference& one : bad) {
-    const auto refused = resolve(one, store, http, paths);
+    const auto refused = resolve(one, store, http);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::unsupported);
     EXPECT_THAT(refused.error().message, StartsWith("not a valid model name: "));
@@ -361,7 +387,7 @@ TEST_F(RegistryTest, DockerIoMapsToItsRegistry) {
            {"ghcr.io", "tiny", "ghcr.io/v2/tiny"}}) {
     const std::string from = "https://" + kept + "/manifests/v1";
     store->saved = {{"manifest " + from, sha256(kManifest).hex() + "\n" + kManifest}};
-    const auto found = resolve({"https", host, repository, "v1"}, store, http, paths);
+    const auto found = resolve({"https", host, repository, "v1"}, store, http);
     ASSERT_TRUE(found) << found.error().message;
     EXPECT_EQ(found->from, from);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/direct_client.h"
 #include "tests/cache/site.h"
 #include "tests/support/ssh_key.h"
 
@@ -77,7 +78,7 @@ class TokenAnswerTest : public testing::Test {
 
   Code code = Code::unsupported;  // of a failure
   Site site;
-  http::Client http{http::Options{}};
+  http::DirectClient http{http::Options{}};
 };
 
 TEST_F(TokenAnswerTest, HasTokenAndLifetime) {
@@ -97,7 +98,9 @@ TEST_F(TokenAnswerTest, MissingTokenIsRejected) {
   EXPECT_EQ(token_of(R"({"token":7})"), "no token from : no token");
   EXPECT_EQ(token_of(R"({"token":"a\r\nHost: other"})"), "no token from : no token");
   EXPECT_EQ(token_of(R"({"token":")" + std::string(70'000, 'a') + "\"}"), "no token from : no token");
-  EXPECT_THAT(token_of("<html>"), HasSubstr("no token from : invalid JSON"));
+  EXPECT_THAT(token_of("<"), HasSubstr("no token from : invalid JSON"));
+  EXPECT_EQ(token_of("<html>"),
+            ": the server sent a web page (text/html), perhaps to log in, not an answer of its API");
 }
 
 TEST_F(TokenAnswerTest, OtherStatusReportsReason) {

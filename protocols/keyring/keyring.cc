@@ -1,0 +1,103 @@
+#include "protocols/keyring.h"
+
+#include <fmt/core.h>
+
+#include <mutex>
+#include <utility>
+
+#include "base/files/file_source.h"
+#include "base/text.h"
+#include "protocols/azure/signer.h"
+#include "protocols/gcs.h"
+#include "protocols/huggingface.h"
+#include "protocols/modelscope.h"
+#include "protocols/netrc.h"
+#include "protocols/registry/credentials.h"
+#include "protocols/s3/signer.h"
+#include "protocols/s3/user_keys.h"
+
+namespace weightfs {
+namespace {
+
+// The token may be replaced while a mount lasts. If the file is gone or has no token, the last one is sent.
+class TokenOfFile final : public http::Credentials {
+ public:
+  TokenOfFile(std::string path, std::string token) : path_(std::move(path)), token_(std::move(token)) {}
+
+  std::string authorization() override {
+    auto token = read_token_file(path_);
+    const std::scoped_lock lock(mutex_);
+    if (token) {
+      token_ = std::move(*token);
+      read_ = http::current_second();
+    }
+    return "Bearer " + token_;
+  }
+  http::KeyOrigin key_origin() override {
+    const std::scoped_lock lock(mutex_);
+    return {path_, read_};
+  }
+  std::string description() override { return "with the token of " + path_; }
+
+ private:
+  const std::string path_;
+  std::mutex mutex_;  // guards the rest
+  std::string token_;
+  std::chrono::sys_seconds read_ = http::current_second();
+};
+
+Result<http::CredentialsPtr> token_of_file(const std::string& path) {
+  return std::make_shared<TokenOfFile>(path, TRY(read_token_file(path)));
+}
+
+}  // namespace
+
+Result<std::string> read_token_file(const std::string& path) {
+  constexpr size_t kMaxToken = 4096;
+  const SourcePtr file = TRY(open_file(path));
+  if (file->size() > kMaxToken) return failure(Code::unsupported, fmt::format("{}: too long for a token", path));
+  const std::string text = TRY(read_text(*file, 0, file->size()));
+  std::string token(trimmed(text));
+  if (token.empty() || !is_visible_ascii(token))
+    return failure(Code::unsupported, fmt::format("{}: not a token: visible ASCII characters on one line", path));
+  return token;
+}
+
+UserKeyring::UserKeyring(CredentialPaths registries, s3::Settings buckets, std::string source_token,
+                         s3::Settings google, azure::Settings azure)
+    : registries_(std::move(registries)),
+      buckets_(std::make_shared<s3::UserKeys>(std::move(buckets))),
+      source_token_(std::move(source_token)),
+      google_project_(google.project),
+      google_(
+          std::make_shared<s3::UserKeys>(google, [flags = google.flags] { return gcs::settings_for_renewal(flags); })),
+      azure_(std::make_shared<azure::UserCredentials>(std::move(azure))) {}
+
+Result<http::CredentialsPtr> UserKeyring::find(const http::CredentialsName& name, const http::ClientPtr& client) {
+  using Kind = http::CredentialsName::Kind;
+  switch (name.kind) {
+    case Kind::hub:
+      return huggingface::credentials_for(name.server);
+    case Kind::registry:
+      return std::make_shared<registry::Credentials>(client, name.server, registries_, name.headers);
+    case Kind::bucket:
+      return std::make_shared<s3::Signer>(buckets_, name.region, client);
+    case Kind::web:
+      if (!source_token_.empty()) return token_of_file(source_token_);
+      break;
+    case Kind::modelscope:
+      return modelscope::credentials_for(name.server);
+    case Kind::site:
+      return netrc::credentials_for(name.server);
+    case Kind::google:
+      return gcs::credentials_for(google_, google_project_, client);
+    case Kind::azure:
+      return std::make_shared<azure::Signer>(azure_, name.region, azure::domain_of_url(name.server),
+                                             name.headers.empty() ? "" : name.headers.front(), client);
+    case Kind::none:
+      break;
+  }
+  return std::make_shared<http::FixedCredentials>("");
+}
+
+}  // namespace weightfs
