@@ -1,6 +1,6 @@
 // Models in object stores that speak the API of Amazon S3: GetObject by ranges and ListObjectsV2, signed with the
 // user's keys or anonymous. (docs.aws.amazon.com, "Amazon S3 API Reference"; section 23 of docs/semantics.md has the
-// rules.)
+// rules.) The XML API of Google Cloud Storage is the same but for a Dialect.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,27 +19,64 @@
 
 namespace weightfs::s3 {
 
-/// An access key. Never logged or printed.
+/// What differs between the stores with this API.
+struct Dialect {
+  std::string_view scheme;             ///< of names: "s3"
+  std::string_view version_parameter;  ///< of a query that names a version
+  std::string_view version_header;     ///< of a response, with the version that was sent
+  http::CredentialsName::Kind credentials;
+  bool has_generations;  ///< each object has a version: it is requested, and what the store states of it is compared
+};
+inline constexpr Dialect kAmazon{"s3", "versionId", "x-amz-version-id", http::CredentialsName::Kind::bucket, false};
+/// (cloud.google.com/storage/docs/xml-api: "HTTP headers and query string parameters".)
+inline constexpr Dialect kGoogle{"gs", "generation", "x-goog-generation", http::CredentialsName::Kind::google, true};
+
+/// An access key; of Google Cloud Storage a token only. Never logged or printed.
 struct Keys {
   std::string id;
   std::string secret;
   std::string token;  ///< of a session; empty for none
+
+  bool operator==(const Keys&) const = default;
+};
+
+class KeySource;
+
+/// What the command line says of object stores.
+struct BucketFlags {
+  std::string credentials_file = {};  ///< keys in the JSON of a credential_process; an absolute path; empty: none
+  bool requester_pays = false;        ///< the user pays for requests, not the owner of the bucket
+  std::string expected_owner = {};    ///< the account that must own the bucket; empty: any
 };
 
 /// The user's keys and endpoint.
 struct Settings {
-  std::optional<Keys> keys = {};  ///< nothing: requests are anonymous
+  std::optional<Keys> keys = {};  ///< nothing, without a source: requests are anonymous
   std::string region = {};        ///< empty: us-east-1, until a server reports the bucket's
   std::string endpoint = {};      ///< a URL, to which the bucket's name is appended; empty: Amazon's
   std::string note = {};          ///< why there are no keys, for messages; may be empty
+  std::string keys_from = {};     ///< "$AWS_ACCESS_KEY_ID", or the file of the profile; empty without `keys`
   std::string region_from = {};   ///< the variable or profile that has the region, for messages; may be empty
   std::string endpoint_from = {};
+  std::string host = "s3";                           ///< of Amazon: also "s3-fips", "s3.dualstack", "s3-fips.dualstack"
+  std::shared_ptr<const KeySource> key_source = {};  ///< obtains keys that expire; null: `keys` are all
+  std::vector<std::string> files = {};               ///< that of_user() or the source reads
+  BucketFlags flags = {};
+  const Dialect* dialect = &kAmazon;  ///< static
+  std::string project = {};           ///< of Google: pays for requests, if `flags` say that the user does
 
-  /// From the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION,
-  /// AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL, then from the profile AWS_PROFILE in ~/.aws/credentials and
-  /// ~/.aws/config (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE). Runs no program and sends no request. Fails with
-  /// unsupported if a required profile is missing or a key is incomplete, and if a file cannot be read.
-  static Result<Settings> of_user();
+  /// The keys are of the first of these that the user has set, in the order of botocore (docs/remote.md has the table):
+  /// `flags`, variables, a role of the profile, web identity, single sign-on, keys of the profile, a container, and the
+  /// instance. The region and the endpoint are from variables, then from the profile AWS_PROFILE in ~/.aws/credentials
+  /// and ~/.aws/config. Runs no program and sends no request. Fails with unsupported if a required profile is missing,
+  /// or if a key or a source of keys is incomplete, and if a file cannot be read. (protocols/aws/settings.cc)
+  static Result<Settings> of_user(const BucketFlags& flags = {});
+  Settings without_keys() const {
+    Settings copy = *this;
+    copy.keys.reset();
+    copy.key_source.reset();
+    return copy;
+  }
 };
 
 /// An object of a bucket, as it was listed.
@@ -47,7 +85,16 @@ struct Object {
   uint64_t size = 0;
   std::string etag = {};  ///< quoted and strong; empty if the server stated none
   Time modified = 0;
+  std::string generation = {};  ///< digits; empty for a store without generations
 };
+
+/// The region in the name of a server of Amazon, of any Settings::host; empty if there is none.
+std::string region_of(const std::string& url, const std::string& bucket);
+
+/// Whether a normalized URL is that of a key below `folder` in a bucket, or of a list of such keys, in any region and
+/// at any Settings::host. `endpoint`: as in Settings.
+bool is_of_bucket(const std::string& url, const std::string& bucket, const std::string& endpoint,
+                  const std::string& folder);
 
 /// What names an object: its key, and a version of it.
 struct ObjectName {
@@ -55,7 +102,9 @@ struct ObjectName {
   std::string version = {};  ///< the ID of a version; empty: the current one
 
   /// "KEY" or "KEY?versionId=ID", for messages and as a key of the cache.
-  std::string text() const { return version.empty() ? key : key + "?versionId=" + version; }
+  std::string text(const Dialect& dialect = kAmazon) const {
+    return version.empty() ? key : key + "?" + std::string(dialect.version_parameter) + "=" + version;
+  }
 };
 
 /// An object that was opened.
@@ -93,6 +142,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
 
   Bucket(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http);
 
+  const Dialect& dialect() const { return *settings_.dialect; }
   std::string shown(std::string_view key) const;
   std::shared_ptr<const Place> place() const;
   void move_to(std::string region);
@@ -103,6 +153,11 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Result<void> check_head(const Answer& answer, const ObjectName& name, uint64_t size) const;
   Error unreachable(const Error& error, std::string_view key) const;
   Result<std::optional<OpenObject>> find_online(const ObjectName& name);
+  Result<OpenObject> open_found(const Answer& answer, ObjectName name, const download::FileVersion& version);
+  bool is_refused(const std::string& key) const;
+  void refuse(const std::string& key);
+  Result<SourcePtr> open_listed(const Object& object);
+  Result<SourcePtr> open_cached(const Object& object) const;
   Result<std::optional<OpenObject>> find_saved(const ObjectName& name);
   Result<std::vector<Object>> list_online(const std::string& prefix);
   Result<std::vector<Object>> list_saved(const std::string& prefix);
@@ -116,6 +171,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   std::shared_ptr<const Place> place_;
   std::deque<SourcePtr> open_;  // those of listings that were opened last
   std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by ObjectName::text()
+  std::set<std::string> refused_;  // ObjectName::text() of those whose bytes did not match their checksum
 };
 
 using BucketPtr = std::shared_ptr<Bucket>;

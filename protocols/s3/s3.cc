@@ -11,9 +11,10 @@
 #include "base/values/http.h"
 #include "cache/address_policy.h"
 #include "cache/download/request_with_retry.h"
-#include "cache/remote/remote_source.h"
+#include "protocols/s3/bucket_url.h"
+#include "protocols/s3/listed_bytes.h"
 #include "protocols/s3/signature.h"
-#include "protocols/s3/signer.h"
+#include "protocols/s3/stated_hash.h"
 #include "protocols/s3/xml.h"
 
 namespace weightfs::s3 {
@@ -27,20 +28,14 @@ constexpr size_t kMaxToken = 4096;
 constexpr size_t kMaxOpen = 192;
 constexpr uint64_t kHead = download::RemoteFile::kHead;
 
-bool consists_of(std::string_view text, std::string_view others, bool upper_case) {
-  return std::ranges::all_of(text, [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (upper_case && c >= 'A' && c <= 'Z') ||
-           others.find(c) != others.npos;
-  });
+// Null for a name of a bucket, and of the alias of an access point. (docs.aws.amazon.com: "Referencing access points",
+// "Directory bucket naming rules".)
+const char* unsupported_name(const std::string& bucket) {
+  if (bucket.starts_with("arn:")) return "an ARN is not supported; use the alias of the access point";
+  if (bucket.ends_with(".mrap")) return "multi-region access points are not supported: they need signatures by SigV4A";
+  if (bucket.ends_with("--x-s3")) return "directory buckets of S3 Express One Zone are not supported";
+  return nullptr;
 }
-
-// Whether the name may be the first label of a host name that has a certificate.
-bool is_host_label(const std::string& bucket) {
-  return bucket.size() >= 3 && bucket.size() <= 63 && consists_of(bucket, "-", false) && bucket.front() != '-' &&
-         bucket.back() != '-';
-}
-
-bool is_region(std::string_view text) { return !text.empty() && text.size() <= 40 && consists_of(text, "-", false); }
 
 // "AWS_ENDPOINT_URL=http://localhost:9000". A user, a password, a query or a fragment is not printed.
 std::string shown_endpoint(const Settings& settings) {
@@ -60,14 +55,6 @@ Result<void> check_endpoint(const Settings& settings, const http::ClientPtr& htt
   return {};
 }
 
-// The URL of the bucket, without a `/` at its end.
-std::string url_of(const std::string& bucket, const std::string& endpoint, const std::string& region) {
-  if (!endpoint.empty()) return fmt::format("{}/{}", endpoint.substr(0, endpoint.find_last_not_of('/') + 1), bucket);
-  const std::string domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  if (is_host_label(bucket)) return fmt::format("https://{}.s3.{}.{}", bucket, region, domain);
-  return fmt::format("https://s3.{}.{}/{}", region, domain, bucket);
-}
-
 // A date of a header; 0 if it is not one, or not from 1970 to 2200.
 Time http_time(std::string_view text) {
   constexpr std::time_t kEnd = 7'289'654'400;  // the end of the year 2200
@@ -83,8 +70,8 @@ std::optional<uint64_t> take_number(std::string_view& line) {
   return value;
 }
 
-std::string query_of(const ObjectName& name) {
-  return name.version.empty() ? "" : "?versionId=" + http::url_encoded(name.version);
+std::string query_of(const ObjectName& name, const Dialect& dialect) {
+  return name.version.empty() ? "" : fmt::format("?{}={}", dialect.version_parameter, http::url_encoded(name.version));
 }
 
 // ": status 503, SlowDown: Please reduce your request rate".
@@ -102,7 +89,7 @@ std::string region_in(const download::Response& page) {
   return is_region(region) ? region : "";
 }
 
-// The version in a saved text: the region, a line break, and the version.
+// The version in a saved text: the region or the generation, a line break, and the version.
 std::optional<download::FileVersion> version_in(std::string_view saved) {
   return download::parse_version(saved.substr(std::min(saved.find('\n') + 1, saved.size())));
 }
@@ -113,11 +100,15 @@ std::optional<download::FileVersion> version_in(std::string_view saved) {
 struct Bucket::Place {
   std::string region;
   std::string url;
-  std::shared_ptr<Signer> signer;
+  const Dialect* dialect;
+  http::CredentialsPtr signer;
 
   std::string object_url(std::string_view key) const { return fmt::format("{}/{}", url, http::url_encoded(key, "/")); }
   download::Origin origin(const ObjectName& name) const {
-    return {.url = object_url(name.key) + query_of(name), .credentials = signer, .error_text = error_text};
+    return {.url = object_url(name.key) + query_of(name, *dialect),
+            .credentials = signer,
+            .names_version = dialect->has_generations && !name.version.empty(),
+            .error_text = error_text};
   }
 };
 
@@ -126,49 +117,23 @@ struct Bucket::Answer {
   std::shared_ptr<const Place> place;
 };
 
-// An object of a listing, opened by its first read.
-class Bucket::ListedObject final : public Source {
+class Bucket::ListedObject final : public ListedBytes {
  public:
   ListedObject(std::shared_ptr<Bucket> bucket, const Object& object)
-      : bucket_(std::move(bucket)), key_(object.key), etag_(object.etag), size_(object.size) {}
+      : ListedBytes(object.size), bucket_(std::move(bucket)), object_(object) {}
 
-  uint64_t size() const override { return size_; }
-  /// Limited, because the server states the size.
-  uint64_t occupied() const override { return std::min(size_, blobs::RemoteSource::kMaxOccupied); }
   std::string identity() const override {
-    return download::identity_of(bucket_->place()->object_url(key_), {size_, etag_}).value_or("");
+    const std::string url = bucket_->place()->origin({object_.key, object_.generation}).url;
+    return download::identity_of(url, {object_.size, object_.etag}).value_or("");
   }
-  VerifiedBy verification() const override { return identity().empty() ? VerifiedBy::unpinned : VerifiedBy::transport; }
-  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
-    return TRY(open())->read(offset, out);
-  }
-  Result<size_t> read_ahead(uint64_t offset, std::span<std::byte> out, ByteRange expected) const override {
-    return TRY(open())->read_ahead(offset, out, expected);
-  }
-  Result<void> prefetch(ByteRange range) const override { return TRY(open())->prefetch(range); }
-  Result<CachedBytes> cached(ByteRange range) const override { return TRY(open())->cached(range); }
-  std::shared_ptr<const void> keep_cached() const override { return open().value_or(nullptr); }
 
  private:
-  Result<SourcePtr> open() const {
-    SourcePtr bytes;
-    {
-      const std::scoped_lock lock(mutex_);
-      bytes = bytes_.lock();
-      if (bytes != nullptr) return bytes;
-      bytes = TRY(bucket_->store_->open_version(bucket_->place()->origin({key_}), {size_, etag_}, ""));
-      bytes_ = bytes;
-    }
-    bucket_->keep_open(bytes);
-    return bytes;
-  }
+  Result<SourcePtr> open() const override { return bucket_->open_listed(object_); }
+  Result<SourcePtr> open_cached() const override { return bucket_->open_cached(object_); }
+  void keep_open(const SourcePtr& bytes) const override { bucket_->keep_open(bytes); }
 
   const std::shared_ptr<Bucket> bucket_;
-  const std::string key_;
-  const std::string etag_;
-  const uint64_t size_;
-  mutable std::mutex mutex_;  // guards bytes_
-  mutable std::weak_ptr<const Source> bytes_;
+  const Object object_;
 };
 
 Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http)
@@ -180,6 +145,8 @@ Bucket::Bucket(std::string name, Settings settings, BlobStorePtr store, http::Cl
 
 Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http) {
   constexpr size_t kMaxName = 255;
+  if (const char* const why = unsupported_name(name); why != nullptr && settings.endpoint.empty())
+    return failure(Code::unsupported, fmt::format("{}: {}", quoted(name), why));
   if (!is_file_name(name) || name.size() > kMaxName || !consists_of(name, "._-", true))
     return failure(Code::unsupported, fmt::format("not a valid bucket name: {}", quoted(name)));
   if (!settings.region.empty() && !is_region(settings.region))
@@ -189,7 +156,9 @@ Result<BucketPtr> Bucket::open(std::string name, Settings settings, BlobStorePtr
   return BucketPtr(new Bucket(std::move(name), std::move(settings), std::move(store), std::move(http)));
 }
 
-std::string Bucket::shown(std::string_view key) const { return fmt::format("s3://{}/{}", name_, printable(key)); }
+std::string Bucket::shown(std::string_view key) const {
+  return fmt::format("{}://{}/{}", dialect().scheme, name_, printable(key));
+}
 
 std::shared_ptr<const Bucket::Place> Bucket::place() const {
   const std::scoped_lock lock(mutex_);
@@ -198,8 +167,12 @@ std::shared_ptr<const Bucket::Place> Bucket::place() const {
 
 void Bucket::move_to(std::string region) {
   auto place = std::make_shared<Place>();
-  place->url = url_of(name_, settings_.endpoint, region);
-  place->signer = std::make_shared<Signer>(settings_.keys, region, settings_.note);
+  place->url = url_of(name_, settings_.endpoint, settings_.host, region);
+  place->dialect = settings_.dialect;
+  place->signer = std::make_shared<http::FixedCredentials>("");
+  if (http_ != nullptr)
+    place->signer = http_->credentials({.kind = dialect().credentials, .server = place->url, .region = region})
+                        .value_or(place->signer);
   place->region = std::move(region);
   const std::scoped_lock lock(mutex_);
   place_ = std::move(place);
@@ -243,7 +216,7 @@ std::string Bucket::saved_as(std::string_view kind, std::string_view key) const 
 // ---- one object
 
 Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
-  const std::string key = name.text();
+  const std::string key = name.text(dialect());
   {
     const std::scoped_lock lock(mutex_);
     const auto found = found_.find(key);
@@ -260,20 +233,23 @@ Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
 
 // Compares the first bytes of an object of `size` bytes with what was asked for. A store without versions ignores them.
 Result<void> Bucket::check_head(const Answer& answer, const ObjectName& name, uint64_t size) const {
-  const std::string_view version = answer.page.head.header("x-amz-version-id");
+  const std::string_view version = answer.page.head.header(dialect().version_header);
   if (!name.version.empty() && (version.empty() ? "null" : version) != name.version)
-    return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(name.text())));
+    return failure(Code::mismatch, fmt::format("{}: the server sends another version", shown(name.text(dialect()))));
   if (answer.page.body.size() != std::min(kHead, size))
-    return failure(Code::corrupt, fmt::format("{}: content-length contradicts content-range", shown(name.text())));
+    return failure(Code::corrupt,
+                   fmt::format("{}: content-length contradicts content-range", shown(name.text(dialect()))));
   return {};
 }
 
 Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
-  const std::string key = name.text();
+  const std::string key = name.text(dialect());
   std::vector<std::string> headers = {fmt::format("Range: bytes=0-{}", kHead - 1)};
-  const auto known = version_in(store_->load_text(saved_as("version", key)).value_or(""));
+  // An object may have another generation by now, with the same bytes.
+  const auto known =
+      dialect().has_generations ? std::nullopt : version_in(store_->load_text(saved_as("version", key)).value_or(""));
   if (known && known->has_quoted_etag()) headers.push_back("If-None-Match: " + known->etag);
-  auto sent = request(name.key, query_of(name), std::move(headers), kHead);
+  auto sent = request(name.key, query_of(name, dialect()), std::move(headers), kHead);
   if (!sent) return failure(unreachable(sent.error(), key));
   Answer& answer = *sent;
   const http::Response& head = answer.page.head;
@@ -286,24 +262,81 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
                    fmt::format("{}: the size of the object is not known: {}", shown(key), download::why_no_size(head)));
   if (!found) return tl::unexpected(error_of(answer, key));
   const download::FileVersion& version = found->version;
-  const bool has_head = head.status == 206 || head.status == 200;
-  if (has_head) TRY_VOID(check_head(answer, name, version.size));
-  std::string first = has_head ? std::move(answer.page.body) : "";
-  if (version.is_pinned() && known != version)
-    store_->save_text(saved_as("version", key),
-                      fmt::format("{}\n{}", answer.place->region, download::version_text(version)));
+  if (head.status == 206 || head.status == 200)
+    TRY_VOID(check_head(answer, name, version.size));
+  else
+    answer.page.body.clear();
+  if (version.is_pinned() && known != version) {
+    const std::string_view place =
+        dialect().has_generations ? head.header(dialect().version_header) : answer.place->region;
+    store_->save_text(saved_as("version", key), fmt::format("{}\n{}", place, download::version_text(version)));
+  }
+  return TRY(open_found(answer, name, version));
+}
+
+// The generation that was found stays that of all requests. What the store states of the whole object is compared.
+Result<OpenObject> Bucket::open_found(const Answer& answer, ObjectName name, const download::FileVersion& version) {
+  const http::Response& head = answer.page.head;
   const Time modified = http_time(head.header("last-modified"));
-  return OpenObject{TRY(store_->open_version(answer.place->origin(name), version, std::move(first))), modified};
+  if (dialect().has_generations && is_generation(head.header(dialect().version_header)))
+    name.version = head.header(dialect().version_header);
+  const std::string& first = answer.page.body;
+  const std::string key = name.text(dialect());
+  SourcePtr bytes = TRY(store_->open_version(answer.place->origin(name), version, first));
+  const StatedHash stated = stated_hash(head);
+  if (!dialect().has_generations || stated.is_empty()) return OpenObject{std::move(bytes), modified};
+  if (is_refused(key) || (first.size() == version.size && !stated.is_of(first)))
+    return failure(Code::mismatch, fmt::format("{}: {}", shown(key), kOtherHash));
+  const auto drop = [bucket = weak_from_this(), store = store_, identity = bytes->identity(), key] {
+    store->remove_bytes(identity);
+    if (const auto kept = bucket.lock()) kept->refuse(key);
+  };
+  return OpenObject{compared(std::move(bytes), stated, shown(key), drop), modified};
+}
+
+bool Bucket::is_refused(const std::string& key) const {
+  const std::scoped_lock lock(mutex_);
+  return refused_.contains(key);
+}
+
+void Bucket::refuse(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  refused_.insert(key);
+}
+
+// The request for the hash of an object is also that for its first bytes. Without it nothing is compared, so while the
+// server is unreachable, only an object of which all bytes are cached is opened.
+Result<SourcePtr> Bucket::open_listed(const Object& object) {
+  const ObjectName name{object.key, object.generation};
+  if (!dialect().has_generations || name.version.empty() || http_ == nullptr) return open_cached(object);
+  auto found = find(name);
+  if (found && *found && (*found)->bytes->size() == object.size) return std::move((*found)->bytes);
+  if (found) return failure(Code::corrupt, fmt::format("{}: changed on the server; mount it again", shown(object.key)));
+  if (!is_about_the_network(found.error())) return tl::unexpected(std::move(found).error());
+  SourcePtr bytes = TRY(open_cached(object));
+  const auto cached = bytes->cached({0, object.size});
+  if (!cached || cached->now < object.size) return tl::unexpected(std::move(found).error());
+  return bytes;
+}
+
+Result<SourcePtr> Bucket::open_cached(const Object& object) const {
+  const ObjectName name{object.key, object.generation};
+  return store_->open_version(place()->origin(name), {object.size, object.etag}, "");
 }
 
 Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
-  const auto saved = store_->load_text(saved_as("version", name.text()));
+  const auto saved = store_->load_text(saved_as("version", name.text(dialect())));
   const size_t line = saved ? saved->find('\n') : std::string::npos;
   if (line == std::string::npos) return std::nullopt;
   const auto version = version_in(*saved);
-  if (!version || !is_region(saved->substr(0, line))) return std::nullopt;
-  move_to(saved->substr(0, line));
-  return OpenObject{TRY(store_->open_version(place()->origin(name), *version, "")), 0};
+  const std::string first = saved->substr(0, line);
+  if (!version || (dialect().has_generations ? !is_generation(first) : !is_region(first))) return std::nullopt;
+  ObjectName found = name;
+  if (dialect().has_generations)
+    found.version = first;
+  else
+    move_to(first);
+  return OpenObject{TRY(store_->open_version(place()->origin(found), *version, "")), 0};
 }
 
 // Each open object has file descriptors, and a listing may have more objects than a process may have descriptors.
@@ -319,7 +352,7 @@ SourcePtr Bucket::bytes_of(const Object& object) { return std::make_shared<Liste
 
 // ---- the objects below a prefix
 
-// The saved text: the region, and a line for each object.
+// The saved text: the region, and a line for each object, with its generation behind a `?`.
 Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
   if (http_ == nullptr) return list_saved(prefix);
   auto objects = list_online(prefix);
@@ -327,8 +360,8 @@ Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
     objects.error().message += "; use --offline for the saved listing";
   std::string text = place()->region + "\n";
   for (const Object& object : TRY(objects))
-    text += fmt::format("{} {} {} {}\n", object.size, object.modified, object.etag.empty() ? "-" : object.etag,
-                        http::url_encoded(object.key, "/"));
+    text += fmt::format("{} {} {} {}{}{}\n", object.size, object.modified, object.etag.empty() ? "-" : object.etag,
+                        http::url_encoded(object.key, "/"), object.generation.empty() ? "" : "?", object.generation);
   store_->save_text(saved_as("listing", prefix), text);
   return objects;
 }
@@ -345,6 +378,7 @@ Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
     const auto answer = request("", query, {}, kMaxPage);
     if (!answer) return failure(unreachable(answer.error(), prefix));
     if (answer->page.head.status != 200) return tl::unexpected(error_of(*answer, prefix));
+    if (const auto refused = download::web_page_error(answer->page)) return failure(unreachable(*refused, prefix));
     auto page = parse_listing(answer->page.body);
     if (!page) return failure(page.error().code, fmt::format("{}: {}", shown(prefix), page.error().message));
     for (Object& object : page->objects) {
@@ -382,11 +416,14 @@ Result<std::vector<Object>> Bucket::list_saved(const std::string& prefix) {
     const auto size = take_number(text);
     const auto modified = take_number(text);
     const size_t space = text.find(' ');
-    const auto key = space == text.npos ? std::nullopt : key_decoded(std::string(text.substr(space + 1)));
+    const std::string name(text.substr(std::min(space, text.size() - 1) + 1));
+    const size_t question = std::min(name.find('?'), name.size());
+    const auto key = space == text.npos ? std::nullopt : key_decoded(name.substr(0, question));
     if (!size || !modified || !key)
       return failure(Code::corrupt, fmt::format("{}: invalid saved listing", shown(prefix)));
     const std::string_view etag = text.substr(0, space);
-    objects.push_back({*key, *size, etag == "-" ? "" : std::string(etag), static_cast<Time>(*modified)});
+    objects.push_back({*key, *size, etag == "-" ? "" : std::string(etag), static_cast<Time>(*modified),
+                       name.substr(std::min(question + 1, name.size()))});
   }
   return objects;
 }

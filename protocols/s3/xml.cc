@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cache/url.h"
+#include "protocols/s3/bucket_url.h"
 
 namespace weightfs::s3 {
 namespace {
@@ -17,6 +18,7 @@ constexpr size_t kMaxNameSize = 64;
 constexpr size_t kMaxTag = 500;
 constexpr size_t kMaxMessage = 300;
 constexpr size_t kMaxEntries = 10'000;  // of a page; 1000 are requested
+constexpr size_t kMaxKey = 1024;        // bytes
 
 tl::unexpected<Error> invalid_xml(std::string_view what) {
   return failure(Code::corrupt, fmt::format("not valid XML: {}", what));
@@ -54,7 +56,10 @@ class XmlScanner {
  public:
   using OnEnd = std::function<void(std::string_view path, const std::string& text)>;
 
-  XmlScanner(std::string_view text, const OnEnd& on_end) : left_(text), on_end_(on_end) {}
+  using OnStart = std::function<void(std::string_view path, std::string_view attributes)>;
+
+  XmlScanner(std::string_view text, const OnEnd& on_end, const OnStart& on_start)
+      : left_(text), on_end_(on_end), on_start_(on_start) {}
 
   Result<void> run() {
     if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);
@@ -142,6 +147,7 @@ class XmlScanner {
         break;
       } else if (c == '>') {
         const bool is_empty = i > 0 && left_[i - 1] == '/';
+        if (on_start_ != nullptr) on_start_(path_, left_.substr(0, i));
         left_.remove_prefix(i + 1);
         if (is_empty) end_element();
         return {};
@@ -171,6 +177,7 @@ class XmlScanner {
 
   std::string_view left_;
   const OnEnd& on_end_;
+  const OnStart& on_start_;
   std::string path_;
   std::vector<Element> open_;
   bool has_root_ = false;
@@ -199,6 +206,7 @@ struct ListedTexts {
   std::string size;
   std::string etag;
   std::string modified;
+  std::string generation;
 };
 
 Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
@@ -207,16 +215,21 @@ Result<Object> object_of(const ListedTexts& texts, bool is_encoded) {
   const auto size = parse_number<uint64_t>(texts.size);
   if (!key || key->empty() || !size || *size > uint64_t{INT64_MAX})
     return failure(Code::corrupt, fmt::format("invalid entry {} in the listing", quoted(texts.key)));
+  if (key->size() > kMaxKey)
+    return failure(Code::corrupt, fmt::format("a key of {} bytes in the listing, at most {}", key->size(), kMaxKey));
   object.key = std::move(*key);
   object.size = *size;
   object.etag = etag_of(texts.etag);
   object.modified = iso_time(texts.modified);
+  if (is_generation(texts.generation)) object.generation = texts.generation;
   return object;
 }
 
 }  // namespace
 
-Result<void> read_xml(std::string_view text, const XmlScanner::OnEnd& on_end) { return XmlScanner(text, on_end).run(); }
+Result<void> read_xml(std::string_view text, const XmlScanner::OnEnd& on_end, const XmlScanner::OnStart& on_start) {
+  return XmlScanner(text, on_end, on_start).run();
+}
 
 std::optional<std::string> key_decoded(std::string text) {
   std::ranges::replace(text, '+', ' ');
@@ -245,6 +258,7 @@ Result<ListingPage> parse_listing(std::string_view text) {
     if (path == "/Contents/Size") current.size = content;
     if (path == "/Contents/ETag") current.etag = content;
     if (path == "/Contents/LastModified") current.modified = content;
+    if (path == "/Contents/Generation") current.generation = content;
     if (path != kObject) return;
     if (++entries <= kMaxEntries) listed.push_back(std::exchange(current, {}));
   }));

@@ -11,10 +11,12 @@
 namespace weightfs::s3 {
 
 /// Calls `on_end` at the end of each element, with the names of its ancestors and its own name joined by `/`, without
-/// their prefixes, and with the text between its tags; not that of elements within it. Fails with corrupt if the text
-/// is not well-formed, has a document type, or is nested deeper than 16 elements.
+/// their prefixes, and with the text between its tags; not that of elements within it. `on_start`, if it is set, gets
+/// the attributes of each element as they are written, with white space and a `/`. Fails with corrupt if the text is
+/// not well-formed, has a document type, or is nested deeper than 16 elements.
 Result<void> read_xml(std::string_view text,
-                      const std::function<void(std::string_view path, const std::string& text)>& on_end);
+                      const std::function<void(std::string_view path, const std::string& text)>& on_end,
+                      const std::function<void(std::string_view path, std::string_view attributes)>& on_start = {});
 
 /// Decodes %XX, and `+` as a space, as in `encoding-type=url`; nothing for an invalid text.
 std::optional<std::string> key_decoded(std::string text);
@@ -26,7 +28,8 @@ struct ListingPage {
   std::string next;  ///< the continuation token
 };
 
-/// Fails with corrupt if the text is not a listing, or an object has no key or no valid size.
+/// Fails with corrupt if the text is not a listing, or an object has no key, one of more than 1024 bytes, or no valid
+/// size.
 Result<ListingPage> parse_listing(std::string_view text);
 
 /// What an error response says; empty fields for what it does not say.

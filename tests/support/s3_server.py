@@ -33,6 +33,12 @@ class StoredObject(NamedTuple):
         return f'"{hashlib.md5(self.data).hexdigest()}"'
 
 
+class Key(NamedTuple):
+    secret: str
+    token: str = None                   # of the session; None: that of the server
+    expiry: datetime.datetime = None    # None: it does not expire
+
+
 def escaped(text):
     """The text in XML."""
     return "".join(c if c.isascii() and c.isprintable() and c not in "<>&\"'" else f"&#{ord(c)};" for c in text)
@@ -76,6 +82,7 @@ class S3Server:
         self.buckets, self.public = {}, set()
         self.versions = {}        # {(bucket, key, ID): StoredObject}
         self.region, self.token, self.page = region, token, page
+        self.keys = {KEY_ID: Key(SECRET)}  # the access keys that are valid
         self.before = []          # scripts that are called first with each request; one that returns a response has answered
         self.listing = None       # replaces the page of a listing: f(query) -> XML
         self.wrong_region_status = 400
@@ -121,7 +128,8 @@ class S3Server:
         if not found:
             raise Refused(400, "AuthorizationHeaderMalformed", "The authorization header is malformed")
         key_id, day, region, signed, mac = found.groups()
-        if key_id != KEY_ID:
+        key = self.keys.get(key_id)
+        if key is None:
             raise Refused(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")
         if region != self.region:
             place = {"x-amz-bucket-region": self.region}
@@ -133,13 +141,15 @@ class S3Server:
         names = signed.split(";")
         if names != sorted(names) or not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             raise Refused(403, "AccessDenied", "There were headers present in the request which were not signed")
-        if self.token is not None and (headers.get("x-amz-security-token") != self.token or
-                                       "x-amz-security-token" not in names):
+        token = key.token or self.token
+        if token is not None and (headers.get("x-amz-security-token") != token or "x-amz-security-token" not in names):
             raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
+        if key.expiry and self.clock() >= key.expiry:
+            raise Refused(400, "ExpiredToken", "The provided token has expired.")
         when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
         if day != date[:8] or abs((self.clock() - when).total_seconds()) > 15 * 60:
             raise Refused(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large.")
-        if not hmac.compare_digest(mac, signature(SECRET, request.method, request.target, headers, names, date, region)):
+        if not hmac.compare_digest(mac, signature(key.secret, request.method, request.target, headers, names, date, region)):
             raise Refused(403, "SignatureDoesNotMatch",
                           "The request signature we calculated does not match the signature you provided.")
 

@@ -23,6 +23,12 @@ using testing::StartsWith;
 
 const Keys kExample{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""};
 
+std::shared_ptr<UserKeys> keys(Keys keys) {
+  Settings settings;
+  settings.keys = std::move(keys);
+  return std::make_shared<UserKeys>(std::move(settings));
+}
+
 SignedRequest example(const std::string& target) {
   SignedRequest request{"GET", "https://examplebucket.s3.amazonaws.com" + target, {}, "us-east-1"};
   request.headers["x-amz-content-sha256"] = kEmptyBody;
@@ -82,7 +88,7 @@ TEST(SigV4, HostHasThePortUnlessItIsThatOfTheScheme) {
 }
 
 TEST(Signer, SignsEachRequestOnItsOwn) {
-  Signer signer(kExample, "eu-west-1", "");
+  Signer signer(keys(kExample), "eu-west-1");
   const auto first = signer.headers("GET", "https://a.example/x");
   EXPECT_THAT(first, SizeIs(3));
   EXPECT_THAT(first, Contains(AllOf(StartsWith("Authorization: AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/"),
@@ -94,21 +100,35 @@ TEST(Signer, SignsEachRequestOnItsOwn) {
 }
 
 TEST(Signer, TokenIsSigned) {
-  Signer signer({{"AKIAIOSFODNN7EXAMPLE", "secret", "token"}}, "r", "");
+  Signer signer(keys(Keys{"AKIAIOSFODNN7EXAMPLE", "secret", "token"}), "r");
   const auto headers = signer.headers("GET", "https://a.example/x");
   EXPECT_THAT(headers, Contains("x-amz-security-token: token"));
   EXPECT_THAT(headers.front(), HasSubstr("x-amz-date;x-amz-security-token, "));
 }
 
 TEST(Signer, WithoutKeysNothingIsSent) {
-  Signer signer(std::nullopt, "r", "");
+  Signer signer(std::make_shared<UserKeys>(Settings()), "r");
   EXPECT_THAT(signer.headers("GET", "https://a.example/x"), IsEmpty());
   EXPECT_EQ(signer.description(), "tried anonymously");
 }
 
+TEST(Signer, PayerAndOwnerAreSentAndSigned) {
+  Settings settings;
+  settings.flags = {.requester_pays = true, .expected_owner = "123456789012"};
+  Signer anonymous(std::make_shared<UserKeys>(settings), "r");
+  EXPECT_THAT(
+      anonymous.headers("GET", "https://a.example/x"),
+      testing::UnorderedElementsAre("x-amz-request-payer: requester", "x-amz-expected-bucket-owner: 123456789012"));
+  settings.keys = kExample;
+  Signer signer(std::make_shared<UserKeys>(settings), "r");
+  const auto headers = signer.headers("GET", "https://a.example/x");
+  EXPECT_THAT(headers.front(), HasSubstr("x-amz-date;x-amz-expected-bucket-owner;x-amz-request-payer, "));
+  EXPECT_THAT(headers, Contains("x-amz-request-payer: requester"));
+}
+
 TEST(Signer, DescriptionHasFourCharactersOfALongIdOnly) {
-  EXPECT_EQ(Signer(kExample, "r", "").description(), "tried with the access key ...MPLE");
-  EXPECT_EQ(Signer({{"minioadmin", "x", ""}}, "r", "").description(), "tried with the access key");
+  EXPECT_EQ(Signer(keys(kExample), "r").description(), "tried with the access key ...MPLE");
+  EXPECT_EQ(Signer(keys({"minioadmin", "x", ""}), "r").description(), "tried with the access key");
 }
 
 }  // namespace

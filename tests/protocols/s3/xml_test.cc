@@ -135,6 +135,15 @@ TEST(S3Listing, InvalidEntriesAreRefused) {
   EXPECT_FALSE(parse_listing("<ListBucketResultOther/>"));
 }
 
+TEST(S3Listing, KeysAreLimited) {
+  const auto with = [](size_t size) {
+    return parse_listing(
+        listing(fmt::format("<Contents><Key>{}</Key><Size>1</Size></Contents>", std::string(size, 'k'))));
+  };
+  EXPECT_TRUE(with(1024));
+  EXPECT_EQ(with(1025).error().message, "a key of 1025 bytes in the listing, at most 1024");
+}
+
 TEST(S3Listing, EntriesOfAPageAreLimited) {
   const auto with = [](int count) {
     std::string text;
