@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "cache/direct_client.h"
+#include "protocols/keyring.h"
 #include "sources/kinds.h"
 #include "sources/source.h"
 #include "tests/builders/safetensors_builder.h"
@@ -28,7 +30,8 @@ class S3Test : public testing::Test {
     StoreOptions store_options;
     store_options.directory = temporary.path("cache");
     store_options.quota = 1 << 30;
-    store_options.fetching.http = std::make_shared<http::Client>(http::Options{});
+    store_options.fetching.http = std::make_shared<http::DirectClient>(
+        http::Options{}, std::make_shared<UserKeyring>(CredentialPaths(), settings));
     OpenOptions open;
     open.registries.http = store_options.fetching.http;
     open.registries.store = blob_store(std::move(store_options));
@@ -211,10 +214,10 @@ TEST_F(S3SettingsTest, ProfileIsReadFromBothFiles) {
 }
 
 TEST_F(S3SettingsTest, WhatIsNotSupportedIsNamed) {
-  file("AWS_CONFIG_FILE", "[default]\nsso_session = work\n");
+  file("AWS_CONFIG_FILE", "[default]\nlogin_session = work\n");
   const auto found = s3::Settings::of_user();
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->note, "the profile \"default\" uses sso_session, which is not supported");
+  EXPECT_THAT(found->note, HasSubstr("uses login_session (aws login), which is not supported"));
 }
 
 TEST_F(S3SettingsTest, IncompleteKeysAndMissingProfilesAreErrors) {
