@@ -46,13 +46,21 @@ struct Hub {
   std::string endpoint;  ///< "https://huggingface.co", without a `/` at its end
   http::ClientPtr http;  ///< null: offline
   BlobStorePtr store;
-  std::shared_ptr<http::Credentials> credentials;  ///< without a token if there is none for this server
+  http::CredentialsPtr credentials;  ///< without a token if there is none for this server
 };
 
-/// The server that `name` or $HF_ENDPOINT names. The token is sent to the server of $HF_ENDPOINT and to the Hub only,
-/// not to one that only the name has. Fails with unsupported: no URL; http to another host than loopback, unless
-/// `is_insecure`; the token is not valid.
+/// The user's token for a server, for a keyring: sent to the server of $HF_ENDPOINT and to the Hub only, not to one
+/// that only a name has. It is read for each request; as long as it is not valid, the last one is sent. Fails with
+/// unsupported if it is not valid now.
+Result<http::CredentialsPtr> credentials_for(const std::string& endpoint);
+
+/// The server that `name` or $HF_ENDPOINT names. Fails with unsupported: no URL; http to another host than loopback,
+/// unless `is_insecure`; the token is not valid.
 Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure);
+
+/// The URLs below which all requests for a repository go; each ends with `/`. Its API has more, such as tokens to
+/// write.
+std::vector<std::string> urls_of(const std::string& endpoint, const Name& name);
 
 /// A commit, and what the Hub says about the repository.
 struct Revision {
@@ -70,12 +78,12 @@ Result<Revision> find_revision(const Hub& hub, const Name& name);
 /// Larger files are stored in LFS or Xet: the Hub refuses to store them in Git.
 inline constexpr uint64_t kMaxGitFile = 64 << 20;
 
-/// A file in a commit.
+/// A file in a commit. `weightfs serve` lists files without a digest, of which it has read none.
 struct ListedFile {
   std::string path;
   uint64_t size = 0;
   std::optional<Digest> sha256 = {};  ///< of the content, if it is stored in LFS or Xet
-  std::optional<Sha1> git_id = {};    ///< git_blob_id() of the content of other files
+  std::optional<Sha1> git_id = {};    ///< git_blob_id() of the content of other files, if the server knows it
   bool is_digest_hidden = false;      ///< of a file in LFS: the Hub has it, and the user has no access
 };
 
@@ -93,6 +101,7 @@ Result<CommitFiles> list_files(const Hub& hub, const Name& name, const std::stri
 
 /// The bytes of a file. One in LFS is the blob of its digest: nothing is requested before its first read. Another one
 /// is downloaded whole, at most 64 MiB, or read from the cache of huggingface_hub, and compared with its Git object id.
+/// One without a digest is read by ranges, of the version whose ETag the server sends now.
 /// Fails with mismatch, network and unsupported.
 Result<SourcePtr> open_file(const Hub& hub, const Name& name, const std::string& commit, const ListedFile& file);
 

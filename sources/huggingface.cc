@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "sources/file_list.h"
 #include "sources/kinds.h"
 
@@ -14,7 +15,7 @@ namespace {
 // A repository at a commit. Readers of its files share it.
 struct OpenedRepository {
   huggingface::Hub hub;
-  huggingface::Name name;  // with the current id, and the revision as it was given
+  huggingface::Name name;  // as it was given
   huggingface::Revision revision;
 
   Result<SourcePtr> open(const huggingface::ListedFile& file) const {
@@ -44,10 +45,12 @@ Result<Named> open_repository(const std::string& text, const OpenOptions& option
   huggingface::Name name = TRY(huggingface::parse_name(text));
   huggingface::Hub hub = TRY(huggingface::hub_of(name, registries.store, registries.http, registries.plain_http));
   huggingface::Revision revision = TRY(huggingface::find_revision(hub, name));
+  // The fetcher sends requests for the name that was given: the Hub redirects them if the repository was renamed.
+  const huggingface::Name given = name;
   name.id = revision.id;
   auto found = TRY(huggingface::list_files(hub, name, revision.commit));
   auto repository =
-      std::make_shared<const OpenedRepository>(OpenedRepository{std::move(hub), name, std::move(revision)});
+      std::make_shared<const OpenedRepository>(OpenedRepository{std::move(hub), given, std::move(revision)});
   name.revision = repository->revision.commit;
   return Named{std::move(repository), std::move(name), std::move(found.files), std::move(found.warnings)};
 }
@@ -98,6 +101,47 @@ Result<SourcePtr> open_huggingface_file(const std::string& text, const OpenOptio
   const Named named = TRY(open_repository(text, options));
   if (const huggingface::ListedFile* const file = named.file()) return named.repository->open(*file);
   return failure(Code::unsupported, fmt::format("{}: names no single file", named.name.text()));
+}
+
+namespace {
+
+std::vector<Scope> scopes_at(const std::string& endpoint, const huggingface::Name& name) {
+  std::vector<Scope> scopes;
+  for (const std::string& url : huggingface::urls_of(endpoint, name))
+    scopes.push_back({.below = http::normalized_url(url),
+                      .credentials = {.kind = http::CredentialsName::Kind::hub, .server = endpoint}});
+  return scopes;
+}
+
+}  // namespace
+
+Result<std::vector<Scope>> scopes_of_huggingface(const std::string& text, const OpenOptions& options) {
+  const huggingface::Name name = TRY(huggingface::parse_name(text));
+  const huggingface::Hub hub = TRY(huggingface::hub_of(name, nullptr, nullptr, options.registries.plain_http));
+  return scopes_at(hub.endpoint, name);
+}
+
+// The Hub answers with the same request for the new id: ENDPOINT/api/models/new/name/revision/main.
+std::vector<Scope> scopes_after_renaming(const std::vector<Scope>& scopes, const std::string& from,
+                                         const std::string& to) {
+  const std::string old_url = http::normalized_url(from), new_url = http::normalized_url(to);
+  for (const Scope& scope : scopes) {
+    if (scope.credentials.kind != http::CredentialsName::Kind::hub || !is_in(scope, old_url)) continue;
+    const std::string& endpoint = scope.credentials.server;
+    const std::string kind = scope.below.ends_with("/tree/") ? "/tree/" : "/revision/";
+    const std::string tail = kind + old_url.substr(scope.below.size());
+    const std::string begin = http::normalized_url(endpoint + "/api/");
+    if (!scope.below.ends_with(kind) || !new_url.starts_with(begin) || !new_url.ends_with(tail)) return {};
+    // models/new/name
+    const std::string middle = new_url.substr(begin.size(), new_url.size() - begin.size() - tail.size());
+    huggingface::Name name;
+    name.kind = middle.substr(0, middle.find('/'));
+    name.id = middle.substr(std::min(middle.size(), name.kind.size() + 1));
+    const bool is_kind = name.kind == "models" || name.kind == "datasets" || name.kind == "spaces";
+    if (!is_kind || std::ranges::count(name.id, '/') > 1 || !is_plain_path(name.id)) return {};
+    return scopes_at(endpoint, name);
+  }
+  return {};
 }
 
 }  // namespace weightfs

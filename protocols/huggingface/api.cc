@@ -100,6 +100,7 @@ Result<download::Response> get(const Hub& hub, const Name& name, const std::stri
       .url = url, .headers = {"Accept: application/json"}, .encoded = true, .credentials = hub.credentials};
   auto response = TRY(download::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
   if (response.head.status != 200) return tl::unexpected(error_of(hub, name, response));
+  if (auto page = download::web_page_error(response)) return tl::unexpected(std::move(*page));
   return response;
 }
 
@@ -129,6 +130,7 @@ std::string saved_entry(const ListedFile& file) {
   append_json_string(out, file.path);
   out += fmt::format(R"(,"size":{})", file.size);
   if (file.git_id) out += fmt::format(R"(,"oid":"{}")", file.git_id->hex());
+  if (!file.git_id && !file.sha256) out += R"(,"oid":null)";
   if (file.sha256) out += fmt::format(R"(,"lfs":{{"oid":"{}","size":{}}})", file.sha256->hex(), file.size);
   return out + "}";
 }
@@ -211,6 +213,13 @@ Result<std::vector<ListedFile>> request_list(const Hub& hub, const Name& name, c
 
 // ---- errors
 
+// A slash begins a path in the repository.
+std::string slash_hint(const Name& name) {
+  if (name.path.empty()) return "";
+  const std::string first = name.path.substr(0, name.path.find('/'));
+  return fmt::format("; the branch {} is written {}%2F{}", quoted(name.revision + "/" + first), name.revision, first);
+}
+
 Error error_of(const Hub& hub, const Name& name, const download::Response& response) {
   const int status = response.head.status;
   const std::string code = header_text(response.head, "x-error-code");
@@ -218,7 +227,8 @@ Error error_of(const Hub& hub, const Name& name, const download::Response& respo
   const bool has_token = !token.empty();
   const std::string subject = name.text();
   if (code == "RevisionNotFound")
-    return {Code::not_found, fmt::format("{}: no such revision: {}", subject, quoted(name.revision))};
+    return {Code::not_found,
+            fmt::format("{}: no such revision: {}{}", subject, quoted(name.revision), slash_hint(name))};
   if (code == "EntryNotFound") return {Code::not_found, fmt::format("{}: no such file", subject)};
   if (code == "GatedRepo") return gated_error(hub, name, header_text(response.head, "x-error-message"));
   if (code.empty() && status == 401 && has_token)
@@ -284,6 +294,9 @@ Result<Revision> find_revision(const Hub& hub, const Name& name) {
   if (is_commit(name.revision) && revision.commit != name.revision)
     return failure(Code::mismatch, fmt::format("{}: the server sends the commit {}", name.text(), revision.commit));
   hub.store->save_text(key, saved_revision(response->body));
+  if (!is_commit(name.revision))
+    hub.store->save_text("revision " + api_url(hub.endpoint, name, "revision", revision.commit),
+                         saved_revision(response->body));
   return revision;
 }
 
@@ -310,8 +323,11 @@ Result<std::vector<ListedFile>> parse_files(const std::string& text) {
       if (!file.sha256 && !file.is_digest_hidden)
         return failure(Code::corrupt, fmt::format("{}: no SHA-256", quoted(file.path)));
     } else {
+      const Value* const id = member(entry, "oid");
+      const bool is_unknown = id != nullptr && std::holds_alternative<std::nullptr_t>(*id);
       file.git_id = sha1_of_hex(text_at(entry, "oid"));
-      if (!file.git_id) return failure(Code::corrupt, fmt::format("{}: no Git object id", quoted(file.path)));
+      if (!file.git_id && !is_unknown)
+        return failure(Code::corrupt, fmt::format("{}: no Git object id", quoted(file.path)));
     }
     files.push_back(std::move(file));
   }

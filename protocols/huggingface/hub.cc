@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "base/files/file_source.h"
 #include "base/text.h"
@@ -62,11 +64,57 @@ Result<Token> token_of_user() {
   return token;
 }
 
-Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure) {
+namespace {
+
+std::string configured_endpoint() {
   std::string configured = environment("HF_ENDPOINT");
   while (configured.ends_with('/')) configured.pop_back();
-  if (configured.empty()) configured = kDefaultEndpoint;
-  std::string endpoint = configured;
+  return configured.empty() ? kDefaultEndpoint : configured;
+}
+
+// The token as it is when a request is sent: the user may log in again while a mount lasts.
+class UserToken final : public http::Credentials {
+ public:
+  explicit UserToken(Token token) : token_(std::move(token)), read_(http::current_second()) {}
+
+  std::string authorization() override {
+    auto now = token_of_user();
+    const std::scoped_lock lock(mutex_);
+    if (now) {
+      token_ = std::move(*now);
+      read_ = http::current_second();
+    }
+    return token_.text.empty() ? "" : "Bearer " + token_.text;
+  }
+
+  http::KeyOrigin key_origin() override {
+    const std::scoped_lock lock(mutex_);
+    return token_.text.empty() ? http::KeyOrigin() : http::KeyOrigin{token_.from, read_};
+  }
+
+  std::string description() override {
+    const std::scoped_lock lock(mutex_);
+    return token_.text.empty() ? "" : "with the token of " + token_.from;
+  }
+
+ private:
+  std::mutex mutex_;  // guards the rest
+  Token token_;       // the last valid one
+  std::chrono::sys_seconds read_;
+};
+
+}  // namespace
+
+Result<http::CredentialsPtr> credentials_for(const std::string& endpoint) {
+  const std::string origin = http::origin_of(endpoint);
+  const bool is_trusted =
+      origin == http::origin_of(configured_endpoint()) || origin == http::origin_of(kDefaultEndpoint);
+  if (!is_trusted) return std::make_shared<http::FixedCredentials>("");
+  return std::make_shared<UserToken>(TRY(token_of_user()));
+}
+
+Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, bool is_insecure) {
+  std::string endpoint = configured_endpoint();
   if (!name.server.empty()) {
     const bool is_plain = is_insecure || is_loopback_host(name.server);
     const bool has_scheme = name.server.find("://") != name.server.npos;
@@ -75,15 +123,13 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, b
   }
   const std::string origin = http::origin_of(endpoint);
   if (origin.empty() || endpoint.find_first_of("@?#") != endpoint.npos)
-    return failure(Code::unsupported, fmt::format("{}: not the URL of a server", http::printable_url(endpoint)));
+    return failure(Code::unsupported,
+                   fmt::format("{}{}: not the URL of a server", name.server.empty() ? "HF_ENDPOINT=" : "",
+                               http::printable_url(endpoint)));
   if (!is_insecure && !is_confidential(origin))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", http::printable_url(endpoint)));
-  const bool is_trusted = origin == http::origin_of(configured) || origin == http::origin_of(kDefaultEndpoint);
-  Token token;
-  if (is_trusted && http != nullptr) token = TRY(token_of_user());
-  auto credentials = token.text.empty() ? std::make_shared<http::FixedCredentials>("")
-                                        : std::make_shared<http::FixedCredentials>("Bearer " + token.text,
-                                                                                   "with the token of " + token.from);
+  http::CredentialsPtr credentials = std::make_shared<http::FixedCredentials>("");
+  if (http != nullptr) credentials = TRY(http->credentials({http::CredentialsName::Kind::hub, endpoint}));
   return Hub{endpoint, std::move(http), std::move(store), std::move(credentials)};
 }
 

@@ -103,7 +103,7 @@ Result<Name> parse_name(std::string_view text) {
   if (!text.starts_with("//")) return invalid_name(text, "hf://ORG/REPO expected");
   std::string_view rest = text.substr(2);
   Name name;
-  name.server = cut_server(rest);
+  name.server = lower_case(cut_server(rest));
   if (name.server.find_first_of("@?#") != name.server.npos)
     return failure(Code::unsupported, "hf://: a server with user, password or query is not supported");
   name.kind = TRY(cut_kind(rest, text));
@@ -137,6 +137,11 @@ std::string file_url(const std::string& endpoint, const Name& name, const std::s
                      const std::string& path) {
   return fmt::format("{}/{}{}/resolve/{}/{}", endpoint, prefix_of_kind(name), name.id, commit,
                      http::url_encoded(path, "/"));
+}
+
+std::vector<std::string> urls_of(const std::string& endpoint, const Name& name) {
+  const std::string api = fmt::format("{}/api/{}/{}/", endpoint, name.kind, name.id);
+  return {api + "revision/", api + "tree/", fmt::format("{}/{}{}/resolve/", endpoint, prefix_of_kind(name), name.id)};
 }
 
 std::string page_url(const std::string& endpoint, const Name& name) {

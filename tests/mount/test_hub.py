@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +18,7 @@ from hub_server import Hub, git_id
 import containers
 import npm_packages
 import stores
+from scripted_server import Server
 from tensors import Tensor
 
 KIB = 1024
@@ -178,6 +180,15 @@ class Trees(HubTestCase):
         metadata = self.metadata(self.mount("hf://old/name"))
         self.assertEqual(metadata["source"], f"hf://org/demo@{repository.revisions['main']}")
 
+    # The second command knows the commit from the first one, so its first request is for the file.
+    def test_renamed_repository_is_found_at_a_commit_again(self):
+        repository, written = self.publish()
+        self.hub.renamed["old/name"] = "org/demo"
+        name = f"hf://old/name@{repository.revisions['main']}"
+        self.assertEqual(run("cat", name, "files/config.json").stdout.encode(), self.config)
+        done = subprocess.run([WEIGHTFS, "cat", name, "tensors/layer.3"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.stderr, done.stdout == written[3].data), (b"", True))
+
     def test_server_in_the_name(self):
         self.publish()
         os.environ["HF_ENDPOINT"] = "http://127.0.0.1:1"
@@ -287,16 +298,44 @@ class Bytes(HubTestCase):
     def data_requests(self):
         return [each for each in self.hub.requests("cdn") if each.status in (200, 206)]
 
-    # semantics 22.4
+    # semantics 12.3, 22.4: also of files up to 8 MiB, which are verified before their first tensor is read.
     def test_listing_a_sharded_model_transfers_the_headers(self):
-        repository, written = self.publish_sharded()
-        done = run("ls", "-R", "hf://org/sharded")
-        self.assertEqual(done.stdout.count("shard.5.1\n"), 1)
-        shards = [path for path in repository.files() if path.endswith(".safetensors")]
-        headers = sum(8 + int.from_bytes(repository.files()[path].content[:8], "little") for path in shards)
-        self.assertEqual(len(self.hub.requests("hub", "/api/")), 2)
-        self.assertLessEqual(self.hub.bytes("cdn"), 1.1 * headers + 32 * KIB * len(shards))
-        self.assertLessEqual(len(self.data_requests()), 2 * len(shards))
+        for size in (5 * MIB, MIB):
+            with self.subTest(size=size):
+                shutil.rmtree(self.cache(), ignore_errors=True)
+                shutil.rmtree(self.path("shards"), ignore_errors=True)
+                repository, written = self.publish_sharded(size=size)
+                self.hub.forget()
+                done = run("ls", "-R", "hf://org/sharded")
+                self.assertEqual(done.stdout.count("shard.5.1\n"), 1)
+                shards = [path for path in repository.files() if path.endswith(".safetensors")]
+                headers = sum(8 + int.from_bytes(repository.files()[path].content[:8], "little") for path in shards)
+                self.assertEqual(len(self.hub.requests("hub", "/api/")), 2)
+                self.assertLessEqual(self.hub.bytes("cdn"), 1.1 * headers + 32 * KIB * len(shards))
+                self.assertLessEqual(len(self.data_requests()), 2 * len(shards))
+
+    def test_small_shard_is_downloaded_whole_by_the_first_read(self):
+        _, written = self.publish_sharded(size=MIB)
+        point = self.mount("hf://org/sharded")
+        self.hub.forget()
+        self.assertEqual(self.read_whole(point, "tensors", "shard.3.1"), written[7].data)
+        self.assertGreater(self.hub.bytes("cdn"), 1.9 * MIB)
+        self.hub.forget()
+        self.assertEqual(self.read_whole(point, "tensors", "shard.3.0"), written[6].data)
+        self.assertEqual(self.hub.requests(), [])
+
+    def test_headers_of_small_shards_are_read_offline(self):
+        self.publish_sharded(size=MIB)
+        online = run("info", "hf://org/sharded")
+        self.assertEqual(online.returncode, 0, online.stderr)
+        self.hub.forget()
+        again = run("info", "hf://org/sharded")
+        self.assertEqual((again.stdout, len(self.hub.requests())), (online.stdout, 1))
+        offline = run("info", "--offline", "hf://org/sharded")
+        self.assertEqual((offline.returncode, offline.stdout), (0, online.stdout), offline.stderr)
+        self.assertIn("not cached, and downloads are disabled by --offline",
+                      self.failure("cat", "--offline", "hf://org/sharded", "tensors/shard.3.1", status=8))
+        self.assertEqual(len(self.hub.requests()), 1)
 
     def test_reading_a_tensor_transfers_at_most_two_percent_more(self):
         _, written = self.publish(count=4, size=4 * MIB)
@@ -331,8 +370,92 @@ class Bytes(HubTestCase):
         self.read_whole(self.mount("hf://org/demo", at="one"), "tensors", "layer.1")
         self.hub.forget()
         self.assertEqual(self.read_whole(self.mount("hf://org/demo", at="two"), "tensors", "layer.1"), written[1].data)
-        self.assertEqual(len(self.hub.requests("hub", "/api/")), 1)
-        self.assertEqual(self.hub.bytes("cdn"), 0)
+        self.assertEqual(len(self.hub.requests()), 1)
+
+    # semantics 22.6: info needs one word of it.
+    def test_summary_reads_the_head_of_a_large_tokenizer(self):
+        tokenizer = b'{"version": "1.0", "model": {"type": "WordPiece", "vocab": {' + b" " * (3 * MIB) + b"}}}"
+        repository, _ = self.publish(**{"tokenizer.json": tokenizer})
+        online = run("info", "hf://org/demo")
+        self.assertIn("WordPiece", online.stdout)
+        self.assertEqual(self.hub.bytes("hub", "tokenizer.json"), 256 * KIB)
+        self.hub.forget()
+        self.assertEqual((run("info", "hf://org/demo").stdout, len(self.hub.requests())), (online.stdout, 1))
+        self.assertEqual(run("info", "--offline", "hf://org/demo").stdout, online.stdout)
+        done = run("cat", "hf://org/demo", "files/tokenizer.json", text=False)
+        self.assertEqual((done.returncode, done.stdout == tokenizer), (0, True), done.stderr)
+        self.hub.forget()
+        run("cache", "rm", "--all")
+        repository.files()["tokenizer.json"].sent = tokenizer[:-1] + b"?"
+        self.assertEqual(run("cat", "hf://org/demo", "files/tokenizer.json").returncode, 7)
+
+    def test_summary_after_fetch_requests_no_head(self):
+        self.publish(**{"tokenizer.json": b'{"model": {"type": "WordPiece", "vocab": {' + b" " * MIB + b"}}}"})
+        self.assertEqual(run("fetch", "hf://org/demo").returncode, 0)
+        self.hub.forget()
+        self.assertIn("WordPiece", run("info", "hf://org/demo").stdout)
+        self.assertEqual(len(self.hub.requests()), 1)
+
+    # Digests name what the shards have.
+    def test_warm_shards_cost_one_request(self):
+        repository, written = self.publish_sharded(size=9 * MIB)
+        commands = (("info", ), ("ls", ), ("cat", "files/config.json"), ("cat", f"tensors/{written[-1].name}"))
+        for words in commands:
+            run(words[0], "hf://org/sharded", *words[1:], text=False)
+        for words in commands:
+            with self.subTest(words):
+                self.hub.forget()
+                done = run(words[0], "hf://org/sharded", *words[1:], text=False)
+                self.assertEqual((done.returncode, len(self.hub.requests())), (0, 1), done.stderr)
+        self.hub.forget()
+        self.assertEqual(run("info", f"hf://org/sharded@{repository.revisions['main']}").returncode, 0)
+        self.assertEqual(self.hub.requests(), [])
+
+    def cold(self, *argv):
+        """Runs a command with an empty cache; also returns the names of the shards that it asked for."""
+        shutil.rmtree(self.cache(), ignore_errors=True)
+        self.hub.forget()
+        done = run(*argv, text=False)
+        shards = {each.target.partition("?")[0].rpartition("/")[2] for each in self.hub.requests("hub", ".safetensors")}
+        return done, {name for name in shards if name.endswith(".safetensors")}
+
+    # semantics 21.10
+    def test_path_of_a_file_or_a_tensor_opens_no_other_shard(self):
+        repository, written = self.publish_sharded()
+        for words, shards, requests, found in (
+                (("ls", "files"), [], 4, "\n".join([*sorted(repository.files()), ""]).encode()),
+                (("cat", "files/config.json"), [], 5, b"{}"),
+                (("cat", f"tensors/{written[-1].name}"), ["model-00006-of-00006.safetensors"], 10, written[-1].data)):
+            with self.subTest(words):
+                done, opened = self.cold(words[0], "hf://org/sharded", words[1])
+                self.assertEqual((done.returncode, done.stderr, done.stdout == found), (0, b"", True))
+                self.assertEqual(sorted(opened), shards)
+                self.assertLessEqual(len(self.hub.requests()), requests)
+
+    def test_path_that_does_not_exist_is_looked_for_in_all_shards(self):
+        self.publish_sharded()
+        for path in ("tensors/shard.3.9", "files/none"):
+            with self.subTest(path):
+                done, opened = self.cold("cat", "hf://org/sharded", path)
+                self.assertEqual((done.returncode, done.stdout, len(opened)), (3, b"", 6), done.stderr)
+                self.assertIn(f"weightfs: hf://org/sharded: {path}: does not exist".encode(), done.stderr)
+
+    def test_tensor_that_the_index_names_wrongly_is_found(self):
+        repository, written = self.publish_sharded()
+        files = {path: file.content for path, file in repository.files().items()}
+        index = json.loads(files["model.safetensors.index.json"])
+        index["weight_map"][written[-1].name] = "model-00001-of-00006.safetensors"
+        repository.commit({**files, "model.safetensors.index.json": json.dumps(index).encode()})
+        done, opened = self.cold("cat", "hf://org/sharded", f"tensors/{written[-1].name}")
+        self.assertEqual((done.returncode, done.stdout == written[-1].data, len(opened)), (0, True, 6), done.stderr)
+
+    def test_list_of_files_misses_a_shard(self):
+        repository, _ = self.publish_sharded()
+        shard = "model-00004-of-00006.safetensors"
+        repository.commit({path: file.content for path, file in repository.files().items() if path != shard})
+        done, _ = self.cold("ls", "hf://org/sharded", "files")
+        self.assertEqual((done.returncode, done.stdout), (3, b""), done.stderr)
+        self.assertIn(shard.encode(), done.stderr)
 
     def test_second_mount_of_a_commit_requests_nothing(self):
         repository, written = self.publish()
@@ -564,6 +687,42 @@ class Verification(HubTestCase):
         done = run("ls", "hf://org/demo", "tensors")
         self.assertEqual((done.returncode, done.stdout), (7, ""), done.stderr)
 
+    # semantics 12.3
+    def test_wrong_small_shard_is_not_served(self):
+        repository, written = self.publish_sharded(size=MIB)
+        file = repository.files()["model-00004-of-00006.safetensors"]
+        file.sent = file.content[:-1] + bytes([file.content[-1] ^ 1])
+        self.assertEqual(run("ls", "hf://org/sharded", "tensors").returncode, 0)
+        done = run("cat", "hf://org/sharded", "tensors/shard.3.0", text=False)
+        self.assertEqual((done.returncode, done.stdout), (7, b""), done.stderr)
+        file.sent = file.content
+        self.assert_tensor_is_right("shard.3.0", written[6])
+
+    # semantics 12.3
+    def test_wrong_header_of_a_small_shard_is_found_by_the_first_read(self):
+        repository, written = self.publish_sharded(size=MIB)
+        file = repository.files()["model-00004-of-00006.safetensors"]
+        file.sent = file.content.replace(b'"U8"', b'"T8"', 1)
+        self.assertEqual(run("ls", "hf://org/sharded", "tensors").returncode, 0)
+        file.sent = file.content
+        done = run("cat", "hf://org/sharded", "tensors/shard.3.0", text=False)
+        self.assertEqual((done.returncode, done.stdout), (7, b""), done.stderr)
+        self.assertIn(b"metadata read before verification does not match the verified file", done.stderr)
+        self.assert_tensor_is_right("shard.3.0", written[6])
+
+    def assert_tensor_is_right(self, name, tensor):
+        done = run("cat", "hf://org/sharded", f"tensors/{name}", text=False)
+        self.assertEqual((done.returncode, done.stdout == tensor.data), (0, True), done.stderr)
+
+    def test_shard_with_a_damaged_header_is_compared(self):
+        repository, _ = self.publish_sharded(size=MIB)
+        file = repository.files()["model-00004-of-00006.safetensors"]
+        file.sent = b"\xff" * 8 + file.content[8:]
+        done = run("info", "hf://org/sharded")
+        self.assertEqual((done.returncode, done.stdout), (7, ""), done.stderr)
+        file.sent = file.content
+        self.assertEqual(run("info", "hf://org/sharded").returncode, 0)
+
     def test_wrong_large_lfs_file_is_dropped_when_it_is_complete(self):
         repository, written = self.publish(count=4, size=4 * MIB)
         file = repository.files()["model.safetensors"]
@@ -630,12 +789,14 @@ class Tokens(HubTestCase):
         os.remove(self.path("home/.cache/huggingface/token"))
         self.assert_used()
         os.environ["HUGGING_FACE_HUB_TOKEN"] = "hf_other"
-        self.assertIn("restricted", self.failure("ls", "hf://org/demo", status=4))
+        shutil.rmtree(self.cache())  # a command sends no request for what is cached
+        self.assertRegex(self.failure("ls", "hf://org/demo", status=4), "restricted|gated")
         os.environ["HF_TOKEN"] = TOKEN
         self.assert_used()
         os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
+        shutil.rmtree(self.cache())
         self.hub.forget()
-        self.assertIn("restricted", self.failure("ls", "hf://org/demo", status=4))
+        self.assertRegex(self.failure("ls", "hf://org/demo", status=4), "restricted|gated")
         self.assertEqual({each.authorization for each in self.hub.requests()}, {""})
 
     def test_server_that_only_the_name_has_gets_no_token(self):
@@ -673,6 +834,21 @@ class Errors(HubTestCase):
         self.assertEqual(
             self.failure("ls", "hf://org/demo", status=4), "weightfs: hf://org/demo@main: access denied (with the token of "
             "$HF_TOKEN); run `hf auth login`: status 401, Invalid username or password.")
+
+    # docs/status.md
+    def test_status_names_the_source_of_the_token(self):
+        self.publish()
+        self.hub.tokens = {TOKEN: ["org/demo"]}
+        point = self.mount("hf://org/demo", at="anonymous")
+        self.assertEqual(json.loads(self.read_whole(point, ".weightfs", "status.json"))["keys"], {})
+        os.environ["HF_TOKEN"] = TOKEN
+        for sandbox in ("on", "off"):
+            with self.subTest(sandbox):
+                point = self.mount(f"--sandbox={sandbox}", "hf://org/demo", at=f"token-{sandbox}")
+                text = self.read_whole(point, ".weightfs", "status.json").decode()
+                self.assertEqual({name: key["from"] for name, key in json.loads(text)["keys"].items()},
+                                 {self.hub.url: "$HF_TOKEN"})
+                self.assertNotIn(TOKEN, text)
 
     def test_unmount_does_not_wait_for_a_file_that_does_not_arrive(self):
         self.publish()
@@ -828,6 +1004,13 @@ class HostileLists(HubTestCase):
             with self.subTest(entries):
                 repository.entries = entries if isinstance(entries, list) else [entries]
                 self.failure("ls", "hf://org/demo", status=5)
+
+    # semantics 14.6
+
+    def test_web_page_instead_of_an_answer_is_named(self):
+        page = Server(self, lambda request: (200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><title>Sign in</title>"))
+        os.environ["HF_ENDPOINT"] = page.origin
+        self.assertIn("the server sent a web page (text/html)", self.failure("ls", "hf://org/demo", status=4))
 
 
 class OtherClient(HubTestCase):

@@ -5,13 +5,16 @@
 
 #include <cstdlib>
 
+#include "cache/direct_client.h"
 #include "protocols/huggingface/api.h"
+#include "protocols/keyring.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::huggingface::huggingface_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const std::string kCommit(40, 'a');
 const std::string kHex64(64, 'b');
@@ -85,6 +88,7 @@ TEST(HuggingfaceName, KindIsPlural) {
 
 TEST(HuggingfaceName, ServerHasADotOrAColon) {
   EXPECT_EQ(parse_name("//hub.example/org/repo")->server, "hub.example");
+  EXPECT_EQ(parse_name("//Hub.Example/Org/repo")->text(), "hf://hub.example/Org/repo@main");
   EXPECT_EQ(parse_name("//localhost/org/repo")->server, "localhost");
   EXPECT_EQ(parse_name("//127.0.0.1:8080/datasets/org/repo")->server, "127.0.0.1:8080");
   EXPECT_EQ(parse_name("//[::1]:80/org/repo")->server, "[::1]:80");
@@ -152,6 +156,7 @@ TEST(HuggingfaceHub, ServerIsThatOfTheNameOrOfTheEnvironment) {
   EXPECT_THAT(endpoint("//org/repo"), HasSubstr("http:// needs --insecure"));
   const Variable invalid("HF_ENDPOINT", "ftp://user:secret@x");
   EXPECT_EQ(endpoint("//org/repo").find("secret"), std::string::npos);
+  EXPECT_THAT(endpoint("//org/repo"), StartsWith("HF_ENDPOINT=ftp://x"));
   EXPECT_THAT(endpoint("//org/repo"), HasSubstr("not the URL of a server"));
 }
 
@@ -162,7 +167,7 @@ TEST(HuggingfaceHub, InsecureAllowsHttp) {
 
 // A name comes from anywhere; the token is for the user's own server.
 TEST(HuggingfaceHub, TokenIsNotForAServerThatOnlyTheNameHas) {
-  const auto http = std::make_shared<http::Client>(http::Options{});
+  const auto http = std::make_shared<http::DirectClient>(http::Options{}, std::make_shared<UserKeyring>());
   const Variable token("HF_TOKEN", " hf_secret\n");
   const auto authorization = [&](std::string_view text) {
     return hub_of(*parse_name(text), nullptr, http, false)->credentials->authorization();
@@ -174,6 +179,24 @@ TEST(HuggingfaceHub, TokenIsNotForAServerThatOnlyTheNameHas) {
   EXPECT_EQ(authorization("//hub.example/org/repo"), "Bearer hf_secret");
   const Variable disabled("HF_HUB_DISABLE_IMPLICIT_TOKEN", "True");
   EXPECT_EQ(authorization("//org/repo"), "");
+}
+
+// Without a fetcher, too: the user may log in again while a mount lasts.
+TEST(HuggingfaceHub, TokenIsReadForEachRequest) {
+  const TemporaryDirectory here;
+  const Variable no_token("HF_TOKEN", ""), no_old_token("HUGGING_FACE_HUB_TOKEN", "");
+  const Variable path("HF_TOKEN_PATH", here.write("token", "one"));
+  const auto http = std::make_shared<http::DirectClient>(http::Options{}, std::make_shared<UserKeyring>());
+  const auto credentials = hub_of(*parse_name("//org/repo"), nullptr, http, false)->credentials;
+  EXPECT_EQ(credentials->authorization(), "Bearer one");
+  here.write("token", "two");
+  EXPECT_EQ(credentials->authorization(), "Bearer two");
+  EXPECT_EQ(credentials->description(), "with the token of " + here.path("token"));
+  here.write("token", "not a token");
+  EXPECT_EQ(credentials->authorization(), "Bearer two");
+  here.write("token", "");
+  EXPECT_EQ(credentials->authorization(), "");
+  EXPECT_EQ(credentials->description(), "");
 }
 
 TEST(HuggingfaceToken, IsSearchedInOrder) {
@@ -281,6 +304,16 @@ TEST(HuggingfaceFiles, HiddenDigestIsNoDigest) {
   EXPECT_FALSE(files->front().sha256);
   EXPECT_FALSE(listed(kHex64)->front().is_digest_hidden);
   EXPECT_FALSE(listed(std::string(63, '*')));
+}
+
+// `weightfs serve` has not read a large file to list it.
+TEST(HuggingfaceFiles, UnknownDigestIsNull) {
+  const auto files = parse_files(R"([{"type":"file","path":"m","oid":null,"size":7}])");
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_FALSE(files->front().git_id);
+  EXPECT_FALSE(files->front().sha256);
+  EXPECT_FALSE(files->front().is_digest_hidden);
+  EXPECT_FALSE(parse_files(R"([{"type":"file","path":"m","size":7}])"));
 }
 
 TEST(HuggingfaceFiles, InvalidPageIsRefused) {
