@@ -37,7 +37,7 @@ class BlobsWithList final : public Blobs {
 // The list in an artifact; null if it is none of these layers, or has another digest.
 Result<BlockListPtr> list_in_artifact(const Reference& artifact, const std::vector<BlobRef>& described,
                                       const Digest& wanted, const RegistryOptions& registries) {
-  const ResolvedManifest found = TRY(resolve(artifact, registries.store, registries.http, CredentialPaths::of_user()));
+  const ResolvedManifest found = TRY(resolve(artifact, registries.store, registries.http));
   const auto layers = layers_of(found.manifest);
   const auto has_list_of = [&](const BlobRef& layer) {
     return BlockListLayout(*layer.size).list_size() == layers.front().size;
@@ -55,8 +55,7 @@ Result<BlockListPtr> list_in_registry(const Reference& reference, const Resolved
   Error reason{Code::not_found,
                fmt::format("{}/{}@sha256:{}: no artifact of type {} has the block list sha256:{}", reference.host,
                            reference.repository, manifest.hex(), kBlockListType, wanted.hex())};
-  for (const Referrer& each :
-       referrers(reference, manifest, registries.store, registries.http, CredentialPaths::of_user())) {
+  for (const Referrer& each : referrers(reference, manifest, registries.store, registries.http, Saved::refreshed)) {
     if (each.type != kBlockListType || each.digest.empty()) continue;
     Reference artifact = reference;
     artifact.tag = each.digest;

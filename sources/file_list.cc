@@ -120,7 +120,7 @@ class ListedDirectory {
   }
 
   // The model of a file of the list; its path is below the directory.
-  Result<Model> read(const std::string& path, const BudgetPtr& budget) const {
+  Result<Model> read(const std::string& path, const BudgetPtr& budget, const NeededTensors& needed = {}) const {
     const auto file = below_.files->find(below_.prefix + path);
     if (file == below_.files->end()) return failure(Code::not_found, fmt::format("{}: no such file", shown(path)));
     const size_t name = path.rfind('/') + 1;
@@ -129,7 +129,8 @@ class ListedDirectory {
                         .bytes = file->second.bytes,
                         .folder = name == 0 ? folder_ : folder_of(prefix),
                         .blobs = options_.blobs,
-                        .lists_tried = options_.lists_tried};
+                        .lists_tried = options_.lists_tried,
+                        .needed_tensors = needed};
     if (budget != nullptr) {
       budget->add_file(*container.bytes);
       container.budget = budget;
@@ -144,25 +145,50 @@ class ListedDirectory {
   Result<Opened> open_file(const std::string& name) const {
     if (!options_.file.empty())
       return failure(Code::unsupported, fmt::format("{}: is a file; --file names a file of a directory", shown(name)));
-    return opened(TRY(read(name, nullptr)), name, time_of(below_.files->find(below_.prefix + name)->second));
+    return opened(described(TRY(read(name, nullptr))), name, time_of(below_.files->find(below_.prefix + name)->second));
   }
 
   Result<Opened> open_one_model(const OneModel& found) const {
-    const auto read_file = [self = *this](const std::string& path, const BudgetPtr& budget) {
-      return self.read(path, budget);
-    };
+    const NeededTensors needed = needed_of(found);
+    Model model = TRY(read_all_of(found, needed));
+    // Other paths than those of files may be asked for after all.
+    if (needed != nullptr && needed->empty())
+      model.complete_model = std::make_unique<const Later<ModelPtr>>([self = *this, found]() -> Result<ModelPtr> {
+        return std::make_shared<const Model>(TRY(self.read_all_of(found, nullptr)));
+      });
     const auto file = below_.files->find(below_.prefix + found.weights.front().path);
+    return opened(std::move(model), "", time_of(file->second));
+  }
+
+  // What a command needs of the model at the top, if one file opens it.
+  NeededTensors needed_of(const OneModel& found) const {
+    const OneModel::Weights& first = found.weights.front();
+    const bool is_one_file = found.weights.size() == 1 && first.shards.empty() && first.prefix.empty();
+    return is_one_file && below_.prefix.empty() ? options_.needed_tensors : nullptr;
+  }
+
+  // The model of the directory. Its alternatives are read whole.
+  Result<Model> read_all_of(const OneModel& found, const NeededTensors& needed) const {
+    const auto read_file = [self = *this, needed, first = found.weights.front().path](const std::string& path,
+                                                                                      const BudgetPtr& budget) {
+      return self.read(path, budget, path == first ? needed : nullptr);
+    };
     std::vector<Part> parts = TRY(folder_->parts());
-    return opened(TRY(read_one_model(found, {read_file, folder_, std::move(parts)})), "", time_of(file->second));
+    return described(TRY(read_one_model(found, {read_file, folder_, std::move(parts)})));
   }
 
   Opened opened(Model model, const std::string& name, Time time) const {
+    return OpenedModel{std::make_shared<Model>(std::move(model)), shown(below_.prefix + name), time};
+  }
+
+  // Adds what the source states about the model.
+  Model described(Model model) const {
     add_digests(model);
     describe_signature(model, *model.budget);
     for (const auto& [key, value] : listed_->facts)
       if (model.common.find(key) == nullptr) model.common.set(key, value);
     model.warnings.insert(model.warnings.end(), listed_->list.warnings.begin(), listed_->list.warnings.end());
-    return OpenedModel{std::make_shared<Model>(std::move(model)), shown(below_.prefix + name), time};
+    return model;
   }
 
   // Adds the digests of the parts that are files of the list, for `weightfs verify`.
@@ -284,9 +310,11 @@ std::vector<SourcePtr> request_headers(const std::vector<std::string>& names,
   std::atomic<uint64_t> requested = 0;
   const auto with_header = [&](const std::string& name) -> Result<SourcePtr> {
     SourcePtr file = TRY(open(name));
-    const std::string head = TRY(read_text(*file, 0, std::min<uint64_t>(file->size(), kHeadSize)));
-    const uint64_t size = std::min(file->size(), header_size(head));
-    if ((requested += size) <= kMaxRequested) TRY_VOID(file->prefetch({0, size}));
+    const SourcePtr early = file->unverified();
+    const Source& bytes = early != nullptr ? *early : *file;
+    const std::string head = TRY(read_text(bytes, 0, std::min<uint64_t>(bytes.size(), kHeadSize)));
+    const uint64_t size = std::min(bytes.size(), header_size(head));
+    if ((requested += size) <= kMaxRequested) TRY_VOID(bytes.prefetch({0, size}));
     return file;
   };
   std::mutex mutex;

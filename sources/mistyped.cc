@@ -16,7 +16,8 @@
 namespace weightfs {
 namespace {
 
-constexpr auto kSchemes = std::to_array<std::string_view>({"https", "http", "hf", "oci", "s3"});
+constexpr auto kSchemes =
+    std::to_array<std::string_view>({"https", "http", "hf", "oci", "s3", "gs", "abfss", "abfs", "az"});
 constexpr std::string_view kHubPage = "a page of the Hugging Face Hub, not a file";
 
 // Whether one letter is missing, added, replaced, or swapped with the next.
@@ -66,15 +67,17 @@ std::string text_about_scheme(const std::string& source, size_t end) {
     if (path.starts_with("localhost/")) path.remove_prefix(std::string_view("localhost").size());
     return fmt::format("not a path; did you mean {}?", http::url_decoded(path));
   }
-  if (scheme == "gs" || scheme == "gcs")
-    return fmt::format("unknown scheme {}; did you mean s3{} with AWS_ENDPOINT_URL=https://storage.googleapis.com?",
-                       quoted(scheme), rest);
+  if (scheme == "gcs") return fmt::format("unknown scheme {}; did you mean gs{}?", quoted(scheme), rest);
+  if (scheme == "modelscope")
+    return fmt::format("unknown scheme {}; did you mean {}?", quoted(scheme),
+                       http::printable_url(fmt::format("ms{}", rest)));
   for (const std::string_view known : kSchemes)
     if (scheme == known || is_one_error_away(scheme, known))
       return fmt::format("unknown scheme {}; did you mean {}?", quoted(source.substr(0, end)),
                          http::printable_url(fmt::format("{}{}", known, rest)));
-  return fmt::format("unknown scheme {}; known are https://, http://, hf://, oci://, s3:// and ollama:",
-                     quoted(scheme));
+  return fmt::format(
+      "unknown scheme {}; known are https://, http://, hf://, ms://, oci://, s3://, gs://, az:// and ollama:",
+      quoted(scheme));
 }
 
 // "host:8080" and "host.example".

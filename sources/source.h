@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "cache/blob_store.h"
 #include "formats/format.h"
+#include "protocols/azure.h"
 #include "protocols/mirrors.h"
 #include "protocols/s3.h"
 #include "sources/disk/watched.h"
@@ -35,13 +36,18 @@ struct RegistryOptions {
   BlobStorePtr store = nullptr;      ///< null: names in registries are not supported
   http::ClientPtr http = nullptr;    ///< null: offline
   std::vector<Mirror> mirrors = {};  ///< of the command line; the user's files are read besides
-  bool plain_http = false;           ///< use http for registries whose name has no scheme
+  /// Those of the sources, if they were determined before (mirrors_of_sources()): nothing else is read then.
+  std::shared_ptr<const MirrorTable> known_mirrors = nullptr;
+  bool plain_http = false;  ///< use http for registries whose name has no scheme
   /// With which ranges of the file at SOURCE, a URL, or of the layer of its size of a model in a registry are verified:
   /// a block list, or its fs-verity digest (sources/block_list.h says where that list is).
   BlockListPtr block_list = nullptr;
   std::optional<Digest> block_list_digest = {};
 
-  std::shared_ptr<const s3::Settings> s3 = nullptr;  ///< null: s3:// is not supported
+  s3::BucketFlags bucket_flags = {};                       ///< for read_credentials()
+  std::shared_ptr<const s3::Settings> s3 = nullptr;        ///< null: s3:// is not supported
+  std::shared_ptr<const s3::Settings> google = nullptr;    ///< null: gs:// is not supported
+  std::shared_ptr<const azure::Settings> azure = nullptr;  ///< null: az:// is not supported
 
   bool has_block_list() const { return block_list != nullptr || block_list_digest; }
 };
@@ -54,6 +60,7 @@ struct OpenOptions {
   bool all_files = false;             ///< in a directory, show files that are not models, unchanged
   std::string file = {};              ///< of a directory or a repository: the path of the file that is its model
   BlobsPtr blobs = uncached_blobs();  ///< keeps what has to be decoded
+  NeededTensors needed_tensors = {};  ///< of the model that the source is, if it is on a server
   RegistryOptions registries = {};
   Access access = {};  ///< what may be opened for a source
   /// Receives a line for each file that the rules of a source forbid to open.
@@ -113,7 +120,8 @@ struct Listing {
 enum class Check { existence, model };
 
 /// Reads the credentials that these sources need from files and the environment. Called before a sandbox hides them;
-/// nothing is read for sources that need none. Fails as s3::Settings::of_user().
+/// nothing is read for sources that need none. Fails as s3::Settings::of_user() and
+/// gcs::settings_of_user().
 Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptions& options);
 
 /// Finds the source that a SOURCE argument names, and reads only what is needed to check that it exists and is a model.
@@ -141,5 +149,38 @@ bool is_offline_by_environment(const std::vector<std::string>& sources);
 
 /// A SOURCE argument for messages and listings: a URL without its query, which may be secret.
 std::string printable_source(const std::string& source);
+
+/// Where the requests for a source go.
+struct Scope {
+  enum class Paths : uint8_t {
+    all,        ///< what begins with `below`
+    one,        ///< `below` itself
+    registry,   ///< manifests, blobs and referrers of the repository at `below`
+    bucket,     ///< keys below `folder` in a bucket, and lists of them
+    container,  ///< the same of Azure Storage; `below` is the container
+  };
+  std::string below = {};  ///< a normalized URL; empty: of a bucket of Amazon S3, in any region
+  Paths paths = Paths::all;
+  http::CredentialsName credentials = {};  ///< for these requests; the region of a bucket is that of a request
+  std::string query = {};                  ///< what follows `?` in each request to a registry
+  std::string bucket = {}, folder = {};    ///< the name of the bucket, and the beginning of all keys
+};
+
+/// Whether a request for `url` belongs to the scope. A path with `.` or `..` as a component, however encoded, does only
+/// if the scope is that URL.
+bool is_in(const Scope& scope, const std::string& url);
+
+/// The mirrors of all sources that are models in registries, of the command line and of the user's files.
+MirrorTable mirrors_of_sources(const std::vector<std::string>& sources, const OpenOptions& options);
+
+/// The scopes of all sources, also with the mirrors of the command line and of the user's files. A path has none, as
+/// links in containers are no part of it, and so has a name that is not valid.
+std::vector<Scope> scopes_of(const std::vector<std::string>& sources, const OpenOptions& options,
+                             const std::vector<std::string>& cache_mirrors);
+
+/// The scopes of a repository of the Hub that has another name by now, in those of which one was redirected `from` a
+/// URL `to` another one; none if it is no such redirect.
+std::vector<Scope> scopes_after_renaming(const std::vector<Scope>& scopes, const std::string& from,
+                                         const std::string& to);
 
 }  // namespace weightfs

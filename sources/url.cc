@@ -65,10 +65,22 @@ std::string file_name_of(const std::string& url) {
   return is_file_name(text) ? text : "model";
 }
 
+// The query of a URL that the files beside it need, too, such as a token; empty if it is of that file only, as a
+// signature or a version is.
+std::string query_beside(const std::string& url) {
+  const std::string plain = url.substr(0, url.find('#'));
+  const std::string query = plain.substr(std::min(plain.find('?'), plain.size()));
+  const std::string names = lower_case(query);
+  const auto has = [&](std::string_view name) { return names.find(name) != names.npos; };
+  const bool is_of_one = has("versionid=") || has("x-amz-signature=") || has("x-goog-signature=") || has("sr=b") ||
+                         (has("expires=") && !has("policy="));
+  return is_of_one ? "" : query;
+}
+
 // The directory of a URL.
 std::shared_ptr<const Folder> folder_of(const std::string& url, const OpenOptions& options) {
-  const auto open = [url, store = options.registries.store](std::string_view path) {
-    return store->open_url(http::resolve_url(url, "./" + http::url_encoded(path, "/")));
+  const auto open = [url, query = query_beside(url), store = options.registries.store](std::string_view path) {
+    return store->open_url(http::resolve_url(url, "./" + http::url_encoded(path, "/")) + query);
   };
   return std::make_shared<UnlistedFolder>(open, options.on_opened);
 }
@@ -77,13 +89,17 @@ std::shared_ptr<const Folder> folder_of(const std::string& url, const OpenOption
 Result<Container> find_file(const std::string& url, const OpenOptions& options) {
   const BlobStorePtr& store = options.registries.store;
   const std::shared_ptr<const Folder> folder = folder_of(url, options);
+  // Only opening a shard shows whether the server has it, so a list of the files needs all.
+  const bool lists_files = options.needed_tensors != nullptr && options.needed_tensors->empty();
+  const NeededTensors needed = lists_files ? nullptr : options.needed_tensors;
   const auto container = [&](std::string name, SourcePtr bytes) {
     return Container{.name = std::move(name),
                      .bytes = std::move(bytes),
                      .folder = folder,
                      .blobs = options.blobs,
                      .file = options.file,
-                     .lists_tried = options.lists_tried};
+                     .lists_tried = options.lists_tried,
+                     .needed_tensors = needed};
   };
   if (!http::printable_url(url).ends_with('/')) {
     const BlockListPtr list = TRY(block_list_of_url(url, options.registries));
@@ -105,7 +121,7 @@ Result<Model> read_at(const std::string& url, const Container& container, const 
   const bool is_directory = http::printable_url(url).ends_with('/');
   const bool has_config =
       container.name.starts_with("model.safetensors") || container.name.starts_with("pytorch_model");
-  if (is_directory && has_config && model.beside == nullptr)
+  if (is_directory && has_config && model.beside == nullptr && container.needed_tensors == nullptr)
     model.beside = std::make_shared<StatingFiles>(*container.folder);
   return model;
 }
@@ -138,19 +154,56 @@ Result<SourcePtr> open_file_at(const std::string& url, const OpenOptions& option
 }  // namespace
 
 Result<SourceEntry> find_https_url(const std::string& rest, const OpenOptions& options, Check check) {
-  return find_url("https:" + rest, options, check);
+  return find_url(http::with_lower_case_host("https:" + rest), options, check);
 }
 
 Result<SourceEntry> find_http_url(const std::string& rest, const OpenOptions& options, Check check) {
-  return find_url("http:" + rest, options, check);
+  return find_url(http::with_lower_case_host("http:" + rest), options, check);
 }
 
 Result<SourcePtr> open_https_file(const std::string& rest, const OpenOptions& options) {
-  return open_file_at("https:" + rest, options);
+  return open_file_at(http::with_lower_case_host("https:" + rest), options);
 }
 
 Result<SourcePtr> open_http_file(const std::string& rest, const OpenOptions& options) {
-  return open_file_at("http:" + rest, options);
+  return open_file_at(http::with_lower_case_host("http:" + rest), options);
+}
+
+namespace {
+
+// The URL as it is written, and its directory.
+std::vector<Scope> scope_of_url(const std::string& url, const OpenOptions& options) {
+  const std::string normalized = http::normalized_url(url);
+  const std::string path = normalized.substr(0, normalized.find('?'));
+  const http::ClientPtr& http = options.registries.http;
+  const http::CredentialsName keys = http == nullptr ? http::CredentialsName() : http->keys_of_source(normalized);
+  std::vector<Scope> scopes = {{.below = path.substr(0, path.rfind('/') + 1), .credentials = keys},
+                               {.below = normalized, .paths = Scope::Paths::one, .credentials = keys}};
+  // A directory may be one of `weightfs serve`: whether it has its API, and whether one above it is a model.
+  if (!path.ends_with('/')) return scopes;
+  const auto add = [&](const std::string& one) {
+    scopes.push_back({.below = one, .paths = Scope::Paths::one, .credentials = keys});
+  };
+  add(http::resolve_url(path, "/.weightfs/api/v1/models"));
+  constexpr int kMaxDepth = 64;
+  std::string below = path;
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    std::string above = http::resolve_url(below, "../");
+    if (above.empty() || above == below) break;
+    add(above);
+    below = std::move(above);
+  }
+  return scopes;
+}
+
+}  // namespace
+
+Result<std::vector<Scope>> scopes_of_https_url(const std::string& rest, const OpenOptions& options) {
+  return scope_of_url("https:" + rest, options);
+}
+
+Result<std::vector<Scope>> scopes_of_http_url(const std::string& rest, const OpenOptions& options) {
+  return scope_of_url("http:" + rest, options);
 }
 
 }  // namespace weightfs

@@ -15,7 +15,8 @@ constexpr uint64_t kMaxListingValues = 1'000'000;
 
 // Nothing for another status than 200, and for a text that is not JSON.
 Result<std::optional<Value>> get_json(const std::string& url, const Access& access) {
-  const http::Request request{.url = url, .headers = {"Accept: application/json"}, .encoded = true};
+  http::Request request{.url = url, .headers = {"Accept: application/json"}, .encoded = true};
+  request.credentials = TRY(access.http->credentials_of_source(url));
   const auto response =
       TRY(download::request_with_retry(*access.http, request, kMaxListingBytes, access.store->stop_token()));
   if (response.head.status != 200) return std::nullopt;

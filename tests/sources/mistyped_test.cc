@@ -41,7 +41,8 @@ TEST(MistypedSource, PageOfTheHubIsARepository) {
 TEST(MistypedSource, OtherUrlsAreRequested) {
   for (const char* const url :
        {"https://huggingface.co/org/repo/resolve/main/m.gguf", "https://huggingface.co/org/repo/raw/main/m.gguf",
-        "https://huggingface.co/api/models", "https://huggingface.co/org", "https://example.com/org/repo"}) {
+        "https://huggingface.co/api/models", "https://huggingface.co/org", "https://example.com/org/repo",
+        "HTTPS://Example.com/org/repo"}) {
     const auto found = find_source(url, {}, TestProcess::may_open());
     ASSERT_FALSE(found);
     EXPECT_THAT(found.error().message, EndsWith("URLs are not available here")) << url;
@@ -57,14 +58,16 @@ TEST(MistypedSource, PageOfTheConfiguredHubIsARepository) {
 TEST(MistypedSource, UnknownSchemeIsNamed) {
   EXPECT_EQ(message_of("htps://h.example/m.gguf?key=secret"),
             "htps://h.example/m.gguf: unknown scheme \"htps\"; did you mean https://h.example/m.gguf?");
-  for (const char* const typed : {"htpps", "htttps", "HTTPS", "httpss", "https1"})
+  for (const char* const typed : {"htpps", "htttps", "httpss", "https1"})
     EXPECT_THAT(message_of(std::string(typed) + "://h/m"), EndsWith("did you mean https://h/m?")) << typed;
   EXPECT_THAT(message_of("fh://org/repo"), EndsWith("did you mean hf://org/repo?"));
   EXPECT_THAT(message_of("oic://h/r:t"), EndsWith("did you mean oci://h/r:t?"));
-  EXPECT_EQ(message_of("ftp://h/m"),
-            "ftp://h/m: unknown scheme \"ftp\"; known are https://, http://, hf://, oci://, s3:// and ollama:");
-  EXPECT_THAT(message_of("gs://bucket/m"),
-              EndsWith("did you mean s3://bucket/m with AWS_ENDPOINT_URL=https://storage.googleapis.com?"));
+  EXPECT_EQ(
+      message_of("ftp://h/m"),
+      "ftp://h/m: unknown scheme \"ftp\"; known are https://, http://, hf://, ms://, oci://, s3://, gs://, az:// and "
+      "ollama:");
+  EXPECT_THAT(message_of("modelscope://org/name"), EndsWith("did you mean ms://org/name?"));
+  EXPECT_THAT(message_of("gcs://bucket/m"), EndsWith("did you mean gs://bucket/m?"));
 }
 
 TEST(MistypedSource, FileUrlIsAPath) {

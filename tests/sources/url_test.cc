@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "cache/direct_client.h"
 #include "sources/source.h"
 #include "tests/builders/gguf_builder.h"
 #include "tests/support/http_server.h"
@@ -65,7 +66,7 @@ class UrlTest : public testing::Test {
     StoreOptions store_options;
     store_options.directory = temporary.path("cache");
     store_options.quota = kGiB;
-    store_options.fetching.http = std::make_shared<http::Client>(http::Options{});
+    store_options.fetching.http = std::make_shared<http::DirectClient>(http::Options{});
     store_options.fetching.options.retries = 0;
     OpenOptions open;
     open.registries.store = blob_store(std::move(store_options));
