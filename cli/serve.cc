@@ -25,7 +25,10 @@ Exit serve(ServeArguments& arguments) {
   if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
   Log log(arguments.options.log_level, stderr_sink());
   HttpParams params{arguments.sources, arguments.options};
-  params.on_usable = [](const ServerState&, const std::vector<std::string>& urls) {
+  params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {
+    const bool is_told = arguments.options.log_level >= Level::info && urls.front().starts_with("http");
+    if (is_told)
+      std::fprintf(stderr, "export HF_ENDPOINT=%s\n", urls.front().substr(0, urls.front().size() - 1).c_str());
     for (const std::string& url : urls) std::printf("%s\n", url.c_str());
     std::fflush(stdout);
   };

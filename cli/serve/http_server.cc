@@ -26,11 +26,14 @@
 #include "fs/http/server.h"
 #include "fs/http/site.h"
 #include "fs/living/follower.h"
+#include "protocols/keyring.h"
 #include "report/inspect/named_file.h"
 #include "report/text/suggestions.h"
 #include "report/text/words.h"
 #include "serve/api/api.h"
+#include "serve/hub/hub.h"
 #include "serve/page/page.h"
+#include "serve/registry/registry.h"
 
 namespace weightfs {
 namespace {
@@ -64,24 +67,13 @@ struct Opened {
   std::string token;
 };
 
-Result<std::string> read_token(const std::string& path) {
-  constexpr size_t kMaxToken = 4096;
-  const SourcePtr file = TRY(open_file(path));
-  if (file->size() > kMaxToken) return failure(Code::unsupported, fmt::format("{}: too long for a token", path));
-  const std::string text = TRY(read_text(*file, 0, file->size()));
-  const std::string token(trimmed(text));
-  if (token.empty() || !is_visible_ascii(token))
-    return failure(Code::unsupported, fmt::format("{}: not a token: visible ASCII characters on one line", path));
-  return token;
-}
-
 Result<Opened> open_all(const HttpParams& params) {
   const HttpOptions& options = params.options;
   Opened opened;
   opened.token = params.token;
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return failure(Code::unsupported, "--tls-cert and --tls-key belong together");
-  if (!options.token_file.empty()) opened.token = TRY(read_token(options.token_file));
+  if (!options.token_file.empty()) opened.token = TRY(read_token_file(options.token_file));
   if (!options.tls_certificate.empty()) opened.tls = TRY(httpd::Tls::load(options.tls_certificate, options.tls_key));
   const std::vector<std::string> defaults = {kDefaultListen};
   for (const std::string& where : options.listen.empty() ? defaults : options.listen)
@@ -192,6 +184,15 @@ class HttpServing {
         *forest_, printable(state_->source), [this](const std::string& path) { return url_of(path); },
         dropped_ != nullptr);
     page_ = std::make_unique<WebPage>(options().assets.empty() ? "" : absolute_source(options().assets));
+    digests_ = std::make_unique<digests::FileDigests>(digest_keeper());
+    using distribution::Readers;
+    registry_ = std::make_unique<distribution::Registry>(*forest_, state_->source, *digests_,
+                                                         opened_.token.empty() ? Readers::all : Readers::with_token);
+    hub_ = std::make_unique<hub::Hub>(
+        *forest_, opened_.tls ? "https" : "http",
+        [this](const httpd::Request& request, Ino ino, const std::string& name, const httpd::FileFields& more) {
+          return site_->file(request, ino, name, more);
+        });
     site_ = std::make_unique<httpd::Site>(*forest_, site_options());
     std::vector<Descriptor> sockets;
     std::vector<std::string> urls;
@@ -207,7 +208,15 @@ class HttpServing {
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
     if (params_.on_usable) params_.on_usable(*state_, urls);
+    if (!params_.takes_files && urls.front().starts_with("http"))
+      log_.write(Level::info, registry_->invitation(urls.front()));
     if (code_ != nullptr) show_page();
+  }
+
+  digests::Keeper digest_keeper() {
+    return {[store = state_->store](const std::string& key) { return store->load_text(key); },
+            [store = state_->store](const std::string& key, std::string_view text) { store->save_text(key, text); },
+            [this](const std::string& line) { log_.write(Level::info, line); }};
   }
 
   Result<void> make_code() {
@@ -250,9 +259,14 @@ class HttpServing {
                                const httpd::Client& client) {
       if (is_for_code(target)) return std::optional(code_->answer(request, target, client));
       if (dropped_ != nullptr && DroppedFiles::is_for(target)) return std::optional(dropped_->accept(request));
-      auto page = page_->answer(request, target);
-      return page ? std::move(page) : api_->answer(request, target, client.has_left);
+      if (auto pulled = registry_->answer(request, target, client.has_left))
+        return std::optional<httpd::Accepted<httpd::Response>>(std::move(*pulled));
+      if (auto page = page_->answer(request, target)) return page;
+      if (auto answered = api_->answer(request, target, client.has_left)) return answered;
+      return hub_->answer(request, target);
     };
+    site.refuse_first = distribution::Registry::refuse;
+    site.max_body = hub::Hub::max_body;
     site.layout = WEIGHTFS_VERSION;
     site.prefetch = background_.get();
     site.suggest = [this](const std::string& path) { return suggestion(path); };
@@ -269,6 +283,7 @@ class HttpServing {
     server.refuse = [this](const httpd::Refusal& refusal, const httpd::Request* request) {
       return site_->refuse(refusal, request);
     };
+    server.max_body = [this](const httpd::Request& request) { return site_->max_body(request); };
     server.on_request = [this] { statistics_.begin(); };
     server.on_answered = [this](const httpd::Answered& answered) { count(answered); };
     server.tls = opened_.tls;
@@ -328,6 +343,7 @@ class HttpServing {
   Exit end() {
     if (params_.on_end) params_.on_end();
     api_->stop();
+    digests_->stop();
     const bool has_ended = server_->stop(kShutdown, [this] {
       background_->stop();
       state_->store->stop();
@@ -336,7 +352,7 @@ class HttpServing {
     follower_->stop();
     if (broker_ == nullptr) remove_sockets();
     log_.write(Level::info, summary());
-    if (!has_ended || !follower_->has_ended(kShutdown)) {
+    if (!has_ended || !follower_->has_ended(kShutdown) || !digests_->has_ended(kShutdown)) {
       log_.write(Level::error, fmt::format("{}: a source is not responding", printable(state_->source)));
       std::_Exit(static_cast<int>(Exit::ok));
     }
@@ -380,6 +396,9 @@ class HttpServing {
   std::unique_ptr<OpenCode> code_;  // for the browser
   std::unique_ptr<WebPage> page_;
   std::unique_ptr<api::Api> api_;
+  std::unique_ptr<digests::FileDigests> digests_;
+  std::unique_ptr<distribution::Registry> registry_;
+  std::unique_ptr<hub::Hub> hub_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;
 };

@@ -15,8 +15,8 @@
 #include <memory>
 
 #include "base/os/system_error.h"
+#include "base/os/unix_socket.h"
 #include "base/text.h"
-#include "cli/process/unix_socket.h"
 #include "cli/systemd/notify.h"
 
 namespace weightfs {

@@ -33,7 +33,7 @@ int http_status_of(const Error& error) {
     case Code::network:
       return is_timeout(error) ? 504 : 503;
     case Code::unreachable:
-      return 502;
+      return is_timeout(error) ? 504 : 502;
     case Code::resource:
     case Code::stale:
       return 503;

@@ -123,17 +123,19 @@ void allow_origin(const AccessRules& rules, const Request& request, Response& re
   if (origin == nullptr) return;
   response.add("Access-Control-Allow-Origin", *origin);
   response.add("Access-Control-Expose-Headers",
-               "Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Repr-Digest");
+               "Accept-Ranges, Content-Length, Content-Range, Docker-Content-Digest, ETag, Last-Modified, Link, "
+               "Repr-Digest, X-Error-Code, X-Error-Message, X-Linked-Etag, X-Linked-Size, X-Repo-Commit");
 }
 
-Response options_response(const AccessRules& rules, const Request& request) {
+Response options_response(const AccessRules& rules, const Request& request, Posts posts) {
   Response response{204};
-  response.add("Allow", std::string(kMethods));
+  const std::string methods = std::string(kMethods) + (posts == Posts::taken ? ", POST" : "");
+  response.add("Allow", methods);
   if (permitted_origin(rules, request) == nullptr) return response;
-  response.add("Access-Control-Allow-Methods", std::string(kMethods));
-  response.add(
-      "Access-Control-Allow-Headers",
-      "Accept, Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range");
+  response.add("Access-Control-Allow-Methods", methods);
+  response.add("Access-Control-Allow-Headers",
+               "Accept, Authorization, Content-Type, If-Match, If-Modified-Since, If-None-Match, If-Range, "
+               "If-Unmodified-Since, Range");
   response.add("Access-Control-Max-Age", "86400");
   if (request.field("access-control-request-private-network") != nullptr)
     response.add("Access-Control-Allow-Private-Network", "true");

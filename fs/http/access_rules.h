@@ -43,7 +43,10 @@ bool is_forwarded(const Request& request);
 /// Adds the fields that let pages of permitted origins read the response (Fetch standard, CORS).
 void allow_origin(const AccessRules& rules, const Request& request, Response& response);
 
-/// The response to OPTIONS, which browsers send before a request with Range.
-Response options_response(const AccessRules& rules, const Request& request);
+/// Whether a target takes a POST.
+enum class Posts { refused, taken };
+
+/// The response to OPTIONS, which browsers send before a request with Range, or a POST of JSON.
+Response options_response(const AccessRules& rules, const Request& request, Posts posts);
 
 }  // namespace weightfs::httpd

@@ -38,7 +38,10 @@ struct ServerOptions {
   std::function<Response(const Request&, const Client&)> answer = {};
   std::function<Response(const Refusal&, const Request*)> refuse = {};  ///< the response for an invalid request
   std::function<void()> on_request = {};                                ///< called when a request has arrived
-  std::function<void(const Answered&)> on_answered = {};                ///< called in any thread
+  /// How many bytes of the body of a request are read before it is answered. A longer body, one of unknown length, and
+  /// all bodies without this function are not read: the connection is closed behind the response.
+  std::function<size_t(const Request&)> max_body = {};
+  std::function<void(const Answered&)> on_answered = {};  ///< called in any thread
   std::optional<Tls> tls = {};
   // Timeouts.
   std::chrono::seconds header{20};   ///< from the first byte of a request to the end of its header

@@ -1,6 +1,7 @@
 #include "fs/http/session.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -9,7 +10,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string_view>
 #include <utility>
+
+#include "base/text.h"
 
 namespace weightfs::httpd {
 namespace {
@@ -77,6 +82,8 @@ std::optional<Wait> Session::proceed_once() {
     case State::header:
       if (answered_ == kMaxAnswered) return Wait::writable;  // at once
       return parse() ? std::nullopt : receive();
+    case State::body:
+      return parse_body() ? std::nullopt : receive();
     case State::response:
       return send();
     case State::draining:
@@ -97,8 +104,8 @@ std::optional<Wait> Session::receive() {
     received_.append(reinterpret_cast<const char*>(buffer.data()), got.bytes);
     return std::nullopt;
   }
-  if (got.wait == Wait::closed && has_expired_ && state_ == State::header) {
-    refuse({408, "the header did not arrive in time"});
+  if (got.wait == Wait::closed && has_expired_ && state_ != State::between) {
+    refuse({408, fmt::format("the {} did not arrive in time", state_ == State::header ? "header" : "body")});
     return std::nullopt;
   }
   if (got.wait != Wait::nothing && received_.empty()) std::string().swap(received_);
@@ -120,6 +127,41 @@ bool Session::parse() {
   received_.erase(0, *length);
   Request request = parser_->take();
   parser_.reset();
+  body_ = body_to_read(request);
+  if (body_ > 0 && received_.empty() && !invite_body(request)) body_ = 0;
+  if (body_ == 0) {
+    answer(std::move(request));
+  } else {
+    request_ = std::move(request);
+    enter(State::body, options_.header);
+  }
+  return true;
+}
+
+// 0 if the body is not read.
+size_t Session::body_to_read(const Request& request) const {
+  if (!request.has_body || !options_.max_body) return 0;
+  const std::string* const length = request.field("content-length");
+  const auto bytes = length == nullptr ? std::nullopt : parse_number<size_t>(*length);
+  return bytes && *bytes <= options_.max_body(request) ? *bytes : 0;
+}
+
+// A client may wait for that with its body (RFC 9110, section 10.1.1). False if it cannot be sent at once.
+bool Session::invite_body(const Request& request) {
+  constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  const std::string* const expected = request.field("expect");
+  if (expected == nullptr || lower_case(*expected) != "100-continue" || request.minor == 0) return true;
+  return transport_.write(std::as_bytes(std::span(kContinue)), false).bytes == kContinue.size();
+}
+
+// Whether the body is complete.
+bool Session::parse_body() {
+  if (received_.size() < body_) return false;
+  Request request = std::move(*request_);
+  request_.reset();
+  request.body = received_.substr(0, body_);
+  request.has_body = false;
+  received_.erase(0, body_);
   answer(std::move(request));
   return true;
 }
@@ -128,7 +170,7 @@ void Session::refuse(const Refusal& refusal) {
   if (options_.on_request) options_.on_request();
   parser_.reset();
   // Also the response to a HEAD that is not valid has no body.
-  if (received_.starts_with("HEAD ")) request_.emplace().method = "HEAD";
+  if (state_ == State::header && received_.starts_with("HEAD ")) request_.emplace().method = "HEAD";
   std::string().swap(received_);
   begin(options_.refuse(refusal, nullptr), request_ ? &*request_ : nullptr, true);
 }
@@ -224,10 +266,10 @@ void Session::expire(Clock::time_point now, bool is_stopping) {
   const Clock::time_point deadline = deadline_;
   if (deadline == Clock::time_point::max()) return;
   const State state = state_.load(std::memory_order_relaxed);
-  const bool ends = is_stopping && (state == State::between || state == State::header);
+  const bool ends = is_stopping && (state == State::between || state == State::header || state == State::body);
   if (!ends && now < deadline) return;
-  // A worker finds the end of the header, and answers 408. TLS cannot be answered after that.
-  const bool is_answered = state == State::header && !ends && !transport_.is_encrypted();
+  // A worker finds the end of the request, and answers 408. TLS cannot be answered after that.
+  const bool is_answered = (state == State::header || state == State::body) && !ends && !transport_.is_encrypted();
   has_expired_ = is_answered;
   ::shutdown(transport_.socket(), is_answered ? SHUT_RD : SHUT_RDWR);
 }

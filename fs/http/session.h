@@ -40,12 +40,16 @@ class Session {
   enum class State {
     between,  ///< no byte of a request has arrived
     header,   ///< a part of it
+    body,     ///< its header, and a part of its body
     response,
     draining  ///< the last response was sent; what the client still sends is discarded
   };
 
   std::optional<Wait> receive();
   bool parse();
+  bool parse_body();
+  size_t body_to_read(const Request& request) const;
+  bool invite_body(const Request& request);
   std::optional<Wait> send();
   std::optional<Wait> drain();
   void answer(Request request);
@@ -65,7 +69,8 @@ class Session {
   std::string received_;
   std::unique_ptr<RequestParser> parser_;
   std::unique_ptr<Transfer> transfer_;
-  std::optional<Request> request_;                          // of the transfer
+  std::optional<Request> request_;                          // of the transfer; in State::body, the one that has it
+  size_t body_ = 0;                                         // bytes of the body that is read
   bool closes_ = false;                                     // after the transfer
   std::function<void(Descriptor, std::string)> take_over_;  // Response::take_over of the transfer
   Clock::time_point begun_;

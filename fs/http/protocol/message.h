@@ -29,9 +29,10 @@ struct Request {
   std::string method;
   std::string target;  ///< as sent
   unsigned minor = 1;  ///< HTTP/1.minor: 0 or 1
-  std::vector<Field> fields;
-  bool has_body = false;
+  std::vector<Field> fields = {};
+  bool has_body = false;   ///< it has a body that was not read
   bool keep_alive = true;  ///< whether the client may send another request on the connection
+  std::string body = {};   ///< that was read (ServerOptions::max_body)
 
   /// The value of the first field of that name, in lower case; null if there is none.
   const std::string* field(std::string_view name) const;

@@ -109,7 +109,7 @@ Accepted<void> check(Request& request, std::string_view header) {
 
 }  // namespace
 
-// Receives what Beast's parser finds. The body is never parsed: a request that has one is the last of its connection.
+// Receives what Beast's parser finds. The body is not parsed: the session reads it, or ends the connection behind it.
 class RequestParser::Parser final : public beast::http::basic_parser<true> {
  public:
   Parser() {
