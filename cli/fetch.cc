@@ -95,12 +95,10 @@ class Fetcher {
 
   // What is not in the cache any more was evicted for other files.
   void check_that_all_is_cached(BlobStore& store) {
-    const Error evicted{Code::io,
-                        "evicted while other files were downloaded: the cache is too small for all; use a larger "
-                        "--cache-size"};
     for (const auto& [name, digest, size, fetched, verified, from, error] : store.status().blobs) {
       const bool is_downloaded = verified && from.find("://") != from.npos;  // not read in place
-      if (is_downloaded && !store.is_local({.name = name, .digest = digest, .size = size})) return fail(name, evicted);
+      if (is_downloaded && !store.is_local({.name = name, .digest = digest, .size = size}))
+        return fail(name, evicted());
     }
     for (const File& file : files_) {
       if (status() != Exit::ok) return;
@@ -110,7 +108,7 @@ class Fetcher {
       if (!cached)
         fail(file.path, cached.error());
       else if (cached->now < file.cached_after)
-        fail(file.path, evicted);
+        fail(file.path, evicted());
     }
   }
 
@@ -209,7 +207,18 @@ class Fetcher {
     file.state = State::fetching;
     TRY_VOID(fetch(file));
     file.cached_after = file.source->cached({0, file.size}).value_or(CachedBytes()).now;
+    // A file of a container that is larger than the cache drops its own beginning. A view has bytes of its own.
+    const bool is_partial = file.cached_after > 0 && file.cached_after < file.size;
+    if (is_partial && is_of_container(file.path)) return tl::unexpected(evicted());
     return {};
+  }
+
+  static bool is_of_container(std::string_view path) {
+    return path.starts_with("files/") || path.find("/files/") != path.npos;
+  }
+
+  static Error evicted() {
+    return {Code::io, "evicted during the download: the cache is too small; use a larger --cache-size"};
   }
 
   Result<void> fetch(File& file) {
@@ -295,6 +304,7 @@ class Reporter {
 Exit fetch(FetchArguments& arguments) {
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
+  wait_for_network(arguments.input.open_options.registries.http, arguments.input.store_flags);
   Forest& forest = *opened->forest;
   Fetcher fetcher(forest);
   if (arguments.paths.empty()) fetcher.add(Forest::kRoot, "");

@@ -3,10 +3,10 @@
 
 #include <ctime>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/values/shared_text.h"
 #include "cache/blob_store.h"
 #include "cli/console/log.h"
 #include "cli/sandbox/sandbox.h"
@@ -18,24 +18,6 @@
 #include "report/text/time.h"
 
 namespace weightfs {
-
-/// A text that one thread replaces while others read it.
-class SharedText {
- public:
-  explicit SharedText(std::string text) : text_(std::move(text)) {}
-  std::string get() const {
-    const std::scoped_lock lock(mutex_);
-    return text_;
-  }
-  void set(std::string text) {
-    const std::scoped_lock lock(mutex_);
-    text_ = std::move(text);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-};
 
 struct ServerState {
   std::string source;                ///< as in /proc/mounts

@@ -14,9 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long reads wait for a network that is down, by default.
-constexpr std::chrono::seconds kWaitForNetwork{120};
-
 // Refers to `weightfs doctor` for errors about fuse.
 std::string with_advice(const Error& error) {
   const bool is_of_fuse = error.message.find("fuse") != std::string::npos;
@@ -134,8 +131,7 @@ void FuseServing::on_usable() {
   if (broker_ != nullptr) broker_->start_use();
   log_.write(Level::info, fmt::format("mounted {} at {}", printable(session_.source), printable(session_.mountpoint)));
   if (params_.observer.on_usable) params_.observer.on_usable(state_);
-  const http::ClientPtr& http = options_.registries.http;
-  if (http != nullptr && !params_.options.store_flags.wait_for_network) http->wait_for_network(kWaitForNetwork);
+  wait_for_network(options_.registries.http, params_.options.store_flags);
   prefetch_.start();
 }
 

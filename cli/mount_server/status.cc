@@ -99,9 +99,18 @@ Map as_value(const views::Checksums::Progress& running) {
 Map as_value(const http::Waiting& waiting) {
   Map out;
   out.append("waiting", waiting.requests);
+  if (waiting.has_fetcher_ended) out.append("fetcher", "ended");
   if (!waiting.since) return out;
   out.append("since", utc_time({std::chrono::system_clock::to_time_t(*waiting.since), 0}));
   out.append("reason", to_utf8(waiting.reason));
+  return out;
+}
+
+Map as_value(const std::map<std::string, http::KeyOrigin>& keys) {
+  Map out;
+  for (const auto& [origin, key] : keys)
+    out.append(to_utf8(origin), map_of({{"from", to_utf8(key.from)},
+                                        {"read", utc_time({std::chrono::system_clock::to_time_t(key.read), 0})}}));
   return out;
 }
 
@@ -159,6 +168,7 @@ std::string status_text(const ServerState& state) {
   Map requests;
   for (const auto& [origin, count] : status.requests) requests.append(to_utf8(origin), count);
   out.append("requests", std::move(requests));
+  out.append("keys", as_value(status.keys));
   out.append("network", as_value(status.waiting));
   return to_json(std::move(out));
 }

@@ -4,30 +4,43 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
 
 #include "base/files/file_source.h"
 #include "base/text.h"
 #include "cache/cache_directory.h"
+#include "cache/direct_client.h"
+#include "cache/fetcher.h"
+#include "cache/url.h"
 #include "cli/console/report_error.h"
 #include "cli/console/retries.h"
+#include "protocols/keyring.h"
 #include "sources/location.h"
 
 namespace weightfs {
 namespace {
 
 constexpr std::chrono::hours kForever{100 * 365 * 24};
+constexpr std::chrono::seconds kWaitForNetwork{120};
 
 // Null: offline.
-http::ClientPtr client_of(const StoreFlags& store_flags, const std::function<void(const std::string&)>& log) {
-  if (store_flags.offline) return nullptr;
-  http::Options options = store_flags.requests;
-  options.connect_timeout = std::min(options.connect_timeout, options.stall_timeout);
-  options.user_agent = "weightfs/" WEIGHTFS_VERSION;
+http::ClientPtr client_of(const StoreFlags& flags, Sender sender, const std::function<void(const std::string&)>& log) {
+  if (flags.offline) return nullptr;
+  http::Options options = request_options(flags);
   report_retries(options, log);
-  const auto client = std::make_shared<http::Client>(std::move(options));
-  if (store_flags.wait_for_network) client->wait_for_network(*store_flags.wait_for_network);
+  http::ClientPtr client;
+  if (sender.fetcher)
+    client = std::make_shared<fetcher::FetchedClient>(std::move(options), std::move(sender.fetcher),
+                                                      std::move(sender.process));
+  else
+    client = std::make_shared<http::DirectClient>(
+        std::move(options), std::make_shared<UserKeyring>(
+                                CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
+                                flags.source_token_file, sender.google == nullptr ? s3::Settings() : *sender.google,
+                                sender.azure == nullptr ? azure::Settings() : *sender.azure));
+  if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
   return client;
 }
 
@@ -70,6 +83,18 @@ std::optional<std::chrono::seconds> parse_wait_for_network(const std::string& te
   return number && *number <= kUpToADay.most ? std::optional(std::chrono::seconds(*number)) : std::nullopt;
 }
 
+// Absolute, because a server changes its working directory.
+std::optional<std::string> parse_path(const std::string& text) {
+  const auto path = absolute_path(text);
+  return path ? std::optional(*path) : std::nullopt;
+}
+
+std::optional<std::string> parse_account(const std::string& text) {
+  constexpr size_t kDigits = 12;
+  const bool is_one = text.size() == kDigits && text.find_first_not_of("0123456789") == text.npos;
+  return is_one ? std::optional(text) : std::nullopt;
+}
+
 Option mirror_option(StoreFlags& store_flags) {
   return {"mirror", "[HOST=]URL",
           "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another "
@@ -82,6 +107,28 @@ Option mirror_option(StoreFlags& store_flags) {
               store_flags.mirrors.push_back(std::move(mirror));
             return {};
           }};
+}
+
+Option source_token_option(StoreFlags& store_flags) {
+  return {"source-token-file", "FILE",
+          "token for the server of the URLs that are sources, such as a weightfs serve with --token-file; sent to no "
+          "other server, and read again when the file changes (default: no token)",
+          [&store_flags](const std::string& value) -> Result<void> {
+            store_flags.source_token_file = absolute_path(value).value_or(value);  // a server changes its directory
+            return {};
+          }};
+}
+
+// A token is for one server. The fetcher has read it, if there is one.
+Result<void> check_source_token(const std::vector<std::string>& sources, const StoreFlags& flags, bool has_fetcher) {
+  if (flags.source_token_file.empty()) return {};
+  std::set<std::string> servers;
+  for (const std::string& source : sources) servers.insert(http::origin_of(source));
+  servers.erase("");
+  if (servers.size() > 1)
+    return failure(Code::unsupported, "--source-token-file: the sources are on several servers; name those of one");
+  if (has_fetcher || flags.offline) return {};
+  return read_token_file(flags.source_token_file).map([](const std::string&) {});
 }
 
 }  // namespace
@@ -121,9 +168,19 @@ Options network_options(StoreFlags& store_flags) {
       parsed("retries", "NUMBER", "retries of a temporary failure without new data (default: 5)",
              "is not a number from 0 to 100", requests.max_retries, parse_retries),
       parsed("wait-for-network", "SECONDS|forever",
-             "how long reads wait for an unreachable network or server (default: 120 in a mount, 0 in other commands)",
+             "how long reads wait for an unreachable network or server (default: 120 in a mount and for fetch, "
+             "otherwise 0)",
              "is not forever or a number of seconds up to 86400", store_flags.wait_for_network, parse_wait_for_network),
       mirror_option(store_flags),
+      source_token_option(store_flags),
+      parsed("credentials-file", "FILE",
+             "keys for s3://, in the JSON that a credential_process prints; read again when they expire (default: the "
+             "keys of the environment, of the profile, or of a service)",
+             "is not a path", store_flags.buckets.credentials_file, parse_path),
+      flag("requester-pays", "pay for the requests to buckets of s3:// and gs:// whose owner does not",
+           store_flags.buckets.requester_pays),
+      parsed("expected-bucket-owner", "ACCOUNT", "account that must own the buckets of s3:// (default: any)",
+             "is not an account of 12 digits", store_flags.buckets.expected_owner, parse_account),
       flag("insecure", "use http instead of https for registries, and permit http:// URLs of other machines",
            requests.insecure),
       flag("allow-private-urls", "permit URLs in containers with loopback, link-local and private addresses",
@@ -136,16 +193,34 @@ Option sandbox_option(StoreFlags& store_flags) {
                 "a switch", {{"on", true}, {"off", false}}, store_flags.sandbox);
 }
 
+http::Options request_options(const StoreFlags& flags) {
+  http::Options options = flags.requests;
+  options.connect_timeout = std::min(options.connect_timeout, options.stall_timeout);
+  options.user_agent = "weightfs/" WEIGHTFS_VERSION;
+  options.has_source_token = !flags.source_token_file.empty();
+  return options;
+}
+
+void wait_for_network(const http::ClientPtr& http, const StoreFlags& flags) {
+  if (http != nullptr) http->wait_for_network(flags.wait_for_network.value_or(kWaitForNetwork));
+}
+
 std::string absolute_source(const std::string& source) {
   return is_path(source) ? absolute_path(source).value_or(source) : printable_source(source);
 }
 
 Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOptions& open_options,
-                               const StoreFlags& store_flags, std::function<void(const std::string&)> log) {
+                               const StoreFlags& store_flags, Sender sender,
+                               std::function<void(const std::string&)> log) {
+  TRY_VOID(check_source_token(sources, store_flags, static_cast<bool>(sender.fetcher)));
   StoreOptions options = store_flags.store;
   for (std::string& directory : options.blob_directories) directory = TRY(blob_directory(directory));
   if (const auto directory = cache_directory(); directory && !store_flags.no_cache) options.directory = *directory;
-  const http::ClientPtr http = client_of(store_flags, log);
+  const auto s3 = sender.s3;
+  const auto google = sender.google;
+  const auto azure = sender.azure;
+  const auto mirrors = sender.mirrors;
+  const http::ClientPtr http = client_of(store_flags, std::move(sender), log);
   open_options.log = log;
   options.log = std::move(log);
   if (sources.size() == 1) options.model = absolute_source(sources.front());
@@ -153,8 +228,14 @@ Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOpti
   options.fetching.options.retries = store_flags.requests.max_retries;
   const BlobStorePtr store = blob_store(std::move(options));
   open_options.blobs = store;
-  open_options.registries = {
-      .store = store, .http = http, .mirrors = store_flags.mirrors, .plain_http = store_flags.requests.insecure};
+  open_options.registries = {.store = store,
+                             .http = http,
+                             .mirrors = store_flags.mirrors,
+                             .known_mirrors = mirrors,
+                             .plain_http = store_flags.requests.insecure,
+                             .s3 = s3,
+                             .google = google,
+                             .azure = azure};
   TRY_VOID(use_block_list(open_options.registries, store_flags.tree));
   return store;
 }

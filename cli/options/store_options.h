@@ -22,7 +22,9 @@ struct StoreFlags {
   /// How long requests wait for the network; nothing: as long as the command does by default.
   std::optional<std::chrono::seconds> wait_for_network = {};
   std::vector<Mirror> mirrors = {};  ///< of registries; those that are caches are in `store`
+  std::string source_token_file;     ///< the absolute path of the token for the server of a URL; empty: none
   std::string tree;                  ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
+  s3::BucketFlags buckets = {};      ///< its file by an absolute path
   bool sandbox = true;               ///< enter the sandbox before reading a container
 };
 
@@ -31,10 +33,28 @@ Options cache_options(StoreFlags& store_flags);
 Options network_options(StoreFlags& store_flags);
 Option sandbox_option(StoreFlags& store_flags);
 
+/// How requests are sent, without those callbacks that report on them.
+http::Options request_options(const StoreFlags& flags);
+
+/// What sends the requests of a store.
+struct Sender {
+  Descriptor fetcher = Descriptor();                  ///< to the fetcher (cli/fetcher/fetcher.h); none: this process
+  std::shared_ptr<const s3::Settings> s3 = {};        ///< of the user, without keys if there is a fetcher
+  std::shared_ptr<const s3::Settings> google = {};    ///< the same for gs://
+  std::shared_ptr<const azure::Settings> azure = {};  ///< the same for az://
+  std::shared_ptr<const MirrorTable> mirrors = {};    ///< of the sources; null: the user's files are read
+  std::shared_ptr<const void> process = {};           ///< of the fetcher
+};
+
 /// Creates the store for these sources, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives
 /// warnings. Fails with not_found if a directory is missing.
 Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOptions& open_options,
-                               const StoreFlags& store_flags, std::function<void(const std::string&)> log);
+                               const StoreFlags& store_flags, Sender sender,
+                               std::function<void(const std::string&)> log);
+
+/// From now on, requests wait for a network or a server that is down: for 120 seconds, or as long as the user says. For
+/// readers whose source is open: a wrong name is not waited for. `http` may be null.
+void wait_for_network(const http::ClientPtr& http, const StoreFlags& flags);
 
 /// The name of a source in listings: the absolute path of a file or directory; a model name, or a URL without its
 /// query.
