@@ -25,11 +25,12 @@ FOREIGN = {
     "docs/kubernetes.md": {"--arch", "--bind", "--cap-add", "--device", "--docker-password", "--docker-server", "--docker-username",
                            "--image", "--make-shared", "--rm", "--security-opt"},
     "docs/python.md": {"--wheel"},
-    "docs/serve.md": {"--http-url"},
+    "docs/serve.md": {"--http-url", "--src-creds", "--src-tls-verify"},
     "docs/summary.md": {"--n-cpu-moe"},
     "docs/systemd.md": {"--now", "--user"},
-    "docs/testing.md": {"--archive", "--count", "--list", "--minimise", "--minutes", "--mount", "--only", "--package", "--release",
-                        "--root", "--sanitized", "--sources", "--test", "--test-all", "--test-as-user"},
+    "docs/testing.md": {"--archive", "--count", "--keep", "--list", "--minimise", "--minutes", "--mount", "--only", "--package",
+                        "--release", "--root", "--sanitized", "--seed", "--skip", "--sources", "--test", "--test-all",
+                        "--test-as-user"},
 }
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")

@@ -31,6 +31,7 @@ ROOMS = {
     "cache/blocks": set(),
     "cache/store": {"cache/blocks"},
     "cache/http": set(),
+    "cache/fetcher": {"cache/http"},
     "cache/download": {"cache/http"},
     "cache/decoding": {"cache/store"},
     "cache/core": {"cache/decoding", "cache/store"},
@@ -48,7 +49,7 @@ WAIST = {
     "formats/signature.h", "formats/numpy/npy_header.h",
     "formats/archive/symlink.h", "formats/ollama/name.h", "formats/common/warnings.h", "formats/completeness.h", "formats/output.h",
     "formats/code/code.h", "formats/other_files.h", "formats/summary/summary.h", "formats/summary/blocks.h",
-    "formats/summary/memory.h", "formats/summary/adapter_name.h", "formats/one_model.h",
+    "formats/summary/memory.h", "formats/summary/adapter_name.h", "formats/summary/tensors/tensor_name.h", "formats/one_model.h",
     "formats/directory/weight_files.h", "formats/gguf_keys.h", "formats/ollama/store.h", "formats/mapping/mapping.h",
     "formats/mapping/hub/hub_files.h",
     "formats/computed_weights.h", "formats/entries/entries.h", "formats/tokenizer/marked_tokens.h", "formats/tokenizer/texts.h",
@@ -65,7 +66,8 @@ ALL_VERSIONS = "cli/doctor/checks_libraries.cc"  # asks each library for its ver
 THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "fmt/": r".*",  # messages are built everywhere
-    "openssl/": r"(base/digest|base/values/base64|protocols/registry/signature|protocols/s3/signature|fs/http/connection)\.cc",
+    "openssl/": r"(base/digest|base/values/base64|protocols/registry/signature|protocols/(azure|s3)/signature|"
+                r"protocols/gcs/service_account|fs/http/connection)\.cc",
     "boost/": r"fs/http/protocol/request_parser\.cc",
     "isa-l/crc": r"base/digest\.cc",
     "isa-l/igzip": r"formats/codec/codec\.cc",

@@ -89,17 +89,24 @@ class Run:
             return Result(0, 1, 0, f"{job.title} was not run: the run has taken {minutes(WHOLE_TIME_LIMIT)} minutes\n"), 0
         return job.run(), time.monotonic() - begun
 
-    def groups(self, *groups):
-        """Runs groups of jobs side by side, each with a number of workers."""
+    def groups(self, *groups, later=None):
+        """Runs groups of jobs side by side, each with a number of workers. `later` returns further jobs of the last group when it
+        knows them."""
         with contextlib.ExitStack() as pools:
             running = {}
             for group, workers in groups:
                 pool = pools.enter_context(concurrent.futures.ThreadPoolExecutor(workers))
                 running.update({pool.submit(self.timed, job): job for job in group})
-            while running:
-                done, _ = concurrent.futures.wait(running, 1, concurrent.futures.FIRST_COMPLETED)
-                for each in done:
+            arriving = {pools.enter_context(concurrent.futures.ThreadPoolExecutor(1)).submit(later)} if later else set()
+            while running or arriving:
+                done, _ = concurrent.futures.wait({*running, *arriving}, 1, concurrent.futures.FIRST_COMPLETED)
+                for each in done - arriving:
                     self.take(running.pop(each), *each.result())
+                for each in done & arriving:
+                    jobs_of_group = each.result()
+                    self.report.jobs += len(jobs_of_group)
+                    running.update({pool.submit(self.timed, job): job for job in jobs_of_group})
+                arriving -= done
                 self.report.show()
 
     def take(self, job, result, seconds):
@@ -109,12 +116,13 @@ class Run:
         else:
             self.report.add(job, result, seconds)
 
-    def by_kind(self, found):
-        """Those that need the machine's mounts, or its processors, for themselves run apart."""
+    def by_kind(self, found, later=None):
+        """Jobs that need the machine's mounts, or its processors, for themselves run apart. `later` returns jobs that mount nothing
+        and were not known at the start: they run beside the exclusive ones."""
         exclusive, alone = ([job for job in found if job.name.startswith(names)] for names in (EXCLUSIVE, ALONE))
         unmounted = [job for job in found if not job.mounts]
         self.groups(([job for job in found if job not in exclusive + alone + unmounted], WORKERS))
-        self.groups((exclusive, 1), (unmounted, WORKERS - 1))
+        self.groups((exclusive, 1), (unmounted, WORKERS - 1), later=later)
         return alone
 
     def at_once(self, found):
@@ -224,9 +232,13 @@ def main():
         else:
             found = list({"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring](plain))
         run, is_whole = Run(Report(len(found))), args.ring == "all" and not args.names
-        alone = run.at_once(found) if args.ring == "quick" else run.by_kind(found)
-        if is_whole:
-            run.further(jobs.sanitized_jobs(sanitized()))
+        if args.ring == "quick":
+            alone = run.at_once(found)
+        elif is_whole:
+            alone = run.by_kind(found, lambda: [job for job in jobs.sanitized_jobs(sanitized()) if not job.mounts])
+            run.further(job for job in jobs.sanitized_jobs(sanitized()) if job.mounts)
+        else:
+            alone = run.by_kind(found)
         run.groups((alone, CORES))
         if is_whole:
             for argv in packed.values() if not run.report.is_late(REPEATS_UNTIL) else ():

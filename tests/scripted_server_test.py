@@ -87,6 +87,14 @@ class ScriptedServer(unittest.TestCase):
         self.assertEqual((wrong[1]["ETag"], wrong[2]), ('"z"', FILE[:50]))
         self.assertEqual(last[2], FILE)
 
+    def test_body_of_a_request_is_not_the_next_request(self):
+        self.web.serve("f", lambda request: (200, {}, request.content[::-1]))
+        with self.connection() as connection:
+            for content in (b"abc", b"x" * 10_000 + b"y"):
+                connection.request("POST", "/f", body=content)
+                self.assertEqual(connection.getresponse().read(), content[::-1])
+        self.assertEqual(self.web.connections, 1)
+
     def test_script_finds_its_content_by_the_request(self):
         def script(request):
             if request.query.get("token") != "T":

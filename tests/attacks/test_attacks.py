@@ -18,7 +18,7 @@ from attack import COMPLETE, REFUSED  # noqa: E402
 
 WEIGHTFS = os.path.abspath(os.environ.get("WEIGHTFS", "build/dev/weightfs"))
 ATTACKS = runner.load_attacks()
-# The whole table takes 15 minutes; `scripts/test` runs the rows of ci.txt, which has some of each kind.
+# The whole table takes half an hour; `scripts/test` runs the rows of ci.txt, which has some of each kind.
 if os.environ.get("ATTACKS") == "ci":
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ci.txt")) as chosen:
         kept = set(chosen.read().split()) | {"empty-model"}

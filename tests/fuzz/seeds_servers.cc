@@ -34,6 +34,12 @@ void add_s3(Seeds& seeds) {
   seeds["s3_listing/hostile"] = listing("<!-- a > b --><x:y/>" + object("../&#x2e;/&amp;", "1") + object("a", "1") +
                                         object("a/b", "9223372036854775807") + object("a", "2") + object("a", "2"));
   seeds["s3_listing/wrong"] = listing(object("", "1") + object("%", "-1") + "<Contents/>");
+  seeds["s3_listing/azure"] =
+      "<EnumerationResults ContainerName=\"c\"><Blobs><Blob><Name>a/m.gguf</Name><Properties><Etag>"
+      "0x8D</Etag><Content-Length>434234</Content-Length></Properties></Blob><Blob><Name>a</Name>"
+      "<Properties><Content-Length>0</Content-Length></Properties><Metadata><hdi_isfolder>true</h"
+      "di_isfolder></Metadata></Blob><Blob><Name>../&amp;</Name><Properties><Content-Length>1</Co"
+      "ntent-Length></Properties></Blob></Blobs><NextMarker>2!x</NextMarker></EnumerationResults>";
   seeds["s3_listing/error"] =
       "<Error><Code>NoSuchKey</Code><Message>The key\ndoes not exist.</Message>"
       "<Region>eu-1</Region></Error>";
@@ -51,6 +57,11 @@ void add_hub(Seeds& seeds) {
       fmt::format("[{},{},{},{},{}]", file("../a", 1), file("a", 2), file("a/b", 3), file("a", 4), file("\\u0000", 5));
   seeds["hub_listing/wrong"] =
       R"([{"type":"file","path":"a","size":-1},{"type":"file","path":"b","size":1e3,"lfs":{}}])";
+  seeds["hub_listing/modelscope"] =
+      fmt::format(R"({{"Code":200,"Data":{{"Files":[{{"Type":"tree","Path":"d"}},{{"Type":"blob","Path":"d/m.gguf",)"
+                  R"("Size":7,"CommittedDate":1700000000,"Sha256":"{}"}},{{"Type":"blob","Path":"../a","Size":1,)"
+                  R"("Sha256":""}}]}},"Message":""}})",
+                  kDigest);
   seeds["hub_listing/revision"] =
       fmt::format(R"({{"id":"org/demo","sha":"{}","lastModified":"2024-05-06T07:08:09.000Z","gated":"auto",)"
                   R"("library_name":"transformers","pipeline_tag":"t","tags":["license:mit","base_model:org/b"],)"

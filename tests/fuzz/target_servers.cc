@@ -1,4 +1,5 @@
-// Targets of what servers send beside models: listings of S3 and of the Hugging Face Hub, and block lists.
+// Targets of what servers send beside models: listings of S3, of the Hugging Face Hub and of ModelScope, and block
+// lists.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include "base/values/value.h"
 #include "base/verity/block_list.h"
 #include "formats/format.h"
+#include "protocols/azure/listing.h"
 #include "protocols/huggingface/api.h"
+#include "protocols/modelscope.h"
 #include "protocols/s3/xml.h"
 #include "sources/file_list.h"
 #include "tests/fuzz/input.h"
@@ -60,6 +63,28 @@ void run_s3_listing(std::string_view input) {
   check_tree(paths);
 }
 
+void run_azure_listing(std::string_view input) {
+  const std::string error = azure::error_text(input);
+  if (!error.empty() && !is_one_line(error)) complain("an error of the server that is not one line");
+  const auto page = azure::parse_listing(input);
+  if (!page) return check_error(page.error());
+  std::vector<std::string> paths;
+  for (const azure::Blob& blob : page->blobs) {
+    if (blob.name.empty() || blob.size > uint64_t{INT64_MAX}) complain("a blob without a name or a size");
+    // It is sent as a header.
+    if (std::ranges::any_of(blob.etag, [](char c) { return c <= ' ' || c >= 0x7f; }))
+      complain(quoted(blob.etag) + " is not a tag");
+    paths.push_back(blob.name);
+  }
+  check_tree(paths);
+}
+
+// The texts are of the same kind, so they share a corpus.
+void run_store_listings(std::string_view input) {
+  run_s3_listing(input);
+  run_azure_listing(input);
+}
+
 void run_hub_listing(std::string_view input) {
   const std::string text(input);
   if (const auto revision = huggingface::parse_revision(text); !revision) {
@@ -78,6 +103,18 @@ void run_hub_listing(std::string_view input) {
     if (digests != 1) complain(quoted(file.path) + " has not one digest");
     paths.push_back(file.path);
   }
+  check_tree(paths);
+}
+
+// The texts are of the same kind, so they share a corpus.
+void run_hub_listings(std::string_view input) {
+  run_hub_listing(input);
+  const auto list = modelscope::parse_files(std::string(input));
+  if (!list) return check_error(list.error());
+  std::vector<std::string> paths;
+  for (const modelscope::ListedFile& file : list->files) paths.push_back(file.path);
+  for (const std::string& line : list->warnings)
+    if (!is_one_line(line)) complain("a warning that is not one line: " + quoted(line));
   check_tree(paths);
 }
 
@@ -116,11 +153,11 @@ void run_block_list(std::string_view input) {
 }  // namespace
 
 const Target kS3ListingTarget = {.name = "s3_listing",
-                                 .run = run_s3_listing,
+                                 .run = run_store_listings,
                                  .limits = {.memory = 300'000, .memory_per_byte = 300},
                                  .mutate = mutate_text};
 const Target kHubListingTarget = {.name = "hub_listing",
-                                  .run = run_hub_listing,
+                                  .run = run_hub_listings,
                                   .limits = {.memory = 300'000, .memory_per_byte = 300},
                                   .mutate = mutate_text};
 const Target kBlockListTarget = {.name = "block_list",

@@ -52,9 +52,10 @@ def commands():
 
 
 def run(*argv, text=True, **kwargs):
-    """Runs weightfs with these arguments; its output is bytes if `text` is false. A mount does not wait for servers that are down, unless they say so."""
-    if argv[:1] == ("mount",) and "--wait-for-network" not in argv:
-        argv = ("mount", "--wait-for-network", "0", *argv[1:])
+    """Runs weightfs with these arguments; its output is bytes if `text` is false. It does not wait for servers that are down,
+    unless they say so."""
+    if argv[:1] in (("mount",), ("fetch",)) and "--wait-for-network" not in argv:
+        argv = (argv[0], "--wait-for-network", "0", *argv[1:])
     if argv[:1] and argv[0] in VERBS and kwargs.keys() <= {"cwd", "env"} and commands():
         return commands().run([WEIGHTFS, *argv], timeout=LIMIT_S, text=text, **kwargs)
     return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=text, timeout=LIMIT_S, **kwargs)

@@ -175,6 +175,7 @@ class Fetch(LinkTestCase):
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30), 0)
         self.assertGreaterEqual(partial_downloads.present_bytes(part), MEGABYTE)
+        eventually(lambda: any(request.method == "GET" for request in server.requests()))  # logged when it has ended
         before = len(server.requests())
         self.assertEqual(run("fetch", ALLOWED, carton).returncode, 0)
         self.assertLess(sum(a.bytes for a in server.requests()[before:] if a.method == "GET"), len(data))

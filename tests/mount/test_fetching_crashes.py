@@ -2,20 +2,23 @@
 No reader waits longer than necessary, and the correct bytes are downloaded once."""
 import contextlib
 import errno
+import json
 import os
 import random
 import subprocess
+import sys
 import threading
 import time
 import unittest
 import zipfile
 
 from fetching import blobs_in, temporary_files_left_in
-from mounting import WEIGHTFS, eventually, is_mounted, run, signal
+from mounting import WEIGHTFS, eventually, has_ended, is_mounted, run, signal
 from scripted_server import Server, correct, gated, stalls
 from test_archives import noise
 import partial_downloads
 import stores
+from tensors import Tensor
 from test_fetching import ALLOWED, LIMIT_S, MEGABYTE, NOT_REACHED, HostileTestCase
 
 
@@ -69,6 +72,70 @@ class ConcurrentDownloads(HostileTestCase):
         self.assertLessEqual(self.web.requests("GET")[1].first or 0, MEGABYTE)
         subprocess.run([WEIGHTFS, "cache", "gc"], stdout=subprocess.DEVNULL, check=True)  # removes what the killed one was writing
         self.assert_cached(data)
+
+
+class FetcherTestCase(HostileTestCase):
+    def fetcher_of(self, server):
+        for pid in os.listdir("/proc"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+                if name == "weightfs-fetch" and int(rest.split()[1]) == server:
+                    return int(pid)
+        self.fail("no fetcher")
+
+
+class KilledFetcher(FetcherTestCase):
+    """The process that sends the requests of a mount is killed: what is present stays readable, and the mount says what to do."""
+
+    def status(self, point):
+        with open(os.path.join(point, ".weightfs", "status.json")) as file:
+            return json.load(file)
+
+    # semantics 14.1
+    def test_present_bytes_stay_readable(self):
+        data, begun = noise(2 * MEGABYTE), threading.Event()
+        scripts = {"read": correct(data), "half": stalls(data[::-1], MEGABYTE, begun), "later": correct(data[1:])}
+        bodies = {"read": data, "half": data[::-1], "later": data[1:]}
+        carton = self.carton_of({f"model/{name}": (body, [self.web.serve(name, scripts[name], head=correct(body))])
+                                 for name, body in bodies.items()})
+        process, point = self.foreground(ALLOWED, carton)
+        self.assert_correct(self.try_to_read(self.far(point, "model/read")), data)
+        half = self.start_reader(self.far(point, "model/half"))
+        self.assertTrue(begun.wait(LIMIT_S))
+        os.kill(self.fetcher_of(process.pid), signal.SIGKILL)
+        got, error = self.result_of(half)
+        self.assertEqual((error, data[::-1].startswith(got)), (errno.EHOSTUNREACH, True))
+        self.assert_correct(self.try_to_read(self.far(point, "model/read")), data)
+        self.assertEqual(self.try_to_read(self.far(point, "model/near")), (b"here", None))
+        self.assertEqual(self.try_to_read(self.far(point, "model/later")), (b"", errno.EHOSTUNREACH))
+        self.assertEqual(self.status(point)["network"], {"waiting": 0, "fetcher": "ended"})
+        lines = self.end(process)
+        self.assertTrue(lines and all("the process that downloads has ended; " in line for line in lines), lines)
+        self.assertEqual(self.web.count("GET", "later"), 0)
+
+
+class FetcherOfAMount(FetcherTestCase):
+    # Its first process may reap no orphans, as in many containers.
+    def test_command_leaves_no_process(self):
+        model = stores.safetensors(self.path("."), [Tensor("w", "int8", (9,), b"123456789")])
+        url = self.web.serve("m.safetensors", correct(model))
+        script = ("import ctypes, os, subprocess, sys\n"
+                  "ctypes.CDLL(None).prctl(36, 1)\n"  # PR_SET_CHILD_SUBREAPER: orphans are its children
+                  "for url in sys.argv[2:]:\n"
+                  "    subprocess.run([sys.argv[1], 'info', url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+                  "try:\n    print(os.waitpid(-1, os.WNOHANG))\nexcept ChildProcessError:\n    print('none')\n")
+        done = subprocess.run([sys.executable, "-c", script, WEIGHTFS, url, self.web.url("none"), "https://127.0.0.1:1/m.gguf"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual((done.stdout, done.stderr), ("none\n", ""))
+
+    def test_fetcher_leaves_the_terminal_and_ends_with_its_server(self):
+        process, point = self.foreground(ALLOWED, self.carton_of({"model/far": (b"far", [self.web.serve("far", correct(b"far"))])}))
+        fetcher = self.fetcher_of(process.pid)
+        self.assertEqual(os.getsid(fetcher), fetcher)
+        process.kill()
+        process.wait()
+        self.force_unmount(point)
+        eventually(lambda: has_ended(fetcher))
 
 
 class Killed(HostileTestCase):

@@ -18,6 +18,7 @@ from http_serving import HttpServer
 from mounting import LIMIT_S, NOBODY, WEIGHTFS, run, until
 
 import containers
+from scripted_server import Server, correct, responds
 import stores
 from tensors import Tensor
 
@@ -181,6 +182,18 @@ class Errors(Serving):
             self.assertEqual(response.status, 503, response.body)
             self.assertIn(b"offline", response.body)
             self.assertTrue(response.getheader("Retry-After"))
+
+    def test_server_that_is_busy_for_an_hour_is_503_at_once(self):
+        data = b"bytes"
+        web = Server(self)
+        url = web.serve("data", responds(429, Retry_After="3600"), head=correct(data))
+        carton = stores.linked_carton(self.path("linked.carton"), {"model/data": (data, [url])})
+        server = self.serve(carton, options=("--allow-private-urls", "--wait-for-network", "2"))
+        response = server.get("/files/model/data")
+        self.assertEqual(response.status, 503, response.body)
+        self.assertIn(b"retry after 3600 s", response.body)
+        self.assertTrue(response.getheader("Retry-After"))
+        self.assertEqual(web.count("GET"), 1)
 
     @contextlib.contextmanager
     def linked(self, url, *options):

@@ -56,6 +56,18 @@ class MovedBranch(RefreshMixin, HubTestCase):
         self.assertEqual((found["mounted"], found["available"]), (str(commit), str(commit)))
         self.assertTrue(json.loads(self.read_whole(mnt, "metadata.json"))["source"].endswith("@" + str(commit)))
 
+    def test_commit_without_another_shard_costs_two_requests(self):
+        repository, written = self.publish_sharded(size=9 * MIB)
+        mnt = self.mount("hf://org/sharded")
+        repository.commit({**{path: file.content for path, file in repository.files().items()}, "README.md": b"another\n"})
+        self.hub.forget()
+        self.refreshed(mnt)
+        self.assertEqual(len(self.hub.requests()), 2, self.hub.requests())
+        self.assertEqual(self.read_whole(mnt, "tensors", written[0].name), written[0].data)
+        self.unmount(mnt)
+        offline = self.mount("--offline", "hf://org/sharded", at="offline")
+        self.assertEqual(self.read_whole(offline, "tensors", written[0].name), written[0].data)
+
     def test_files_of_both_versions_are_not_downloaded_again(self):
         repository, before = self.publish()
         mnt = self.mount("hf://org/demo")

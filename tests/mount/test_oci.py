@@ -57,6 +57,16 @@ class RegistryArtifacts(OciTestCase):
         self.assertEqual(found["artifact_type"], "application/vnd.cncf.model.manifest.v1+json")
         self.assertEqual(found["source"], f"oci://{self.registry.host}/ai/tiny:latest@{artifacts.digest(artifact.manifest())}")
 
+    def test_warm_manifest_of_a_digest_costs_no_request(self):
+        layer = self.gguf(tensors=[Tensor("big", "int8", (9 << 20,), noise(9 << 20, seed=3))])
+        url = self.push(modelpack().add(WEIGHT, layer, "model.gguf"))
+        named = f"{url.rpartition(':')[0]}@{self.metadata(self.mount(url))['source'].rpartition('@')[2]}"
+        for source, requests in ((url, 1), (named, 0)):
+            run("info", source)
+            before = self.registry.count()
+            done = run("info", source)
+            self.assertEqual((done.returncode, self.registry.count() - before), (0, requests), done.stderr)
+
     def test_annotations_before_2025(self):
         artifact = Artifact("application/vnd.cnai.model.manifest.v1+json")
         artifact.add("application/vnd.cnai.model.weight.v1.tar", artifacts.tar({"weights/model.gguf": self.gguf()}),
@@ -131,6 +141,22 @@ class RegistryArtifacts(OciTestCase):
         self.assert_is_model(point, "models/tiny.gguf")
         self.assertEqual(sorted(os.listdir(os.path.join(point, "files"))), ["bin", "models", "old"])
         self.assertEqual(os.listdir(os.path.join(point, "files", "old")), ["c"])
+
+    def test_foreign_layers_are_left_out_with_a_warning(self):
+        image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={"architecture": "amd64", "os": "linux"})
+        base = b"of another publisher"
+        image.add(LAYER.replace("layer.v1", "layer.nondistributable.v1"), base)
+        image.add(LAYER, artifacts.tar({"models/tiny.gguf": self.gguf()}))
+        in_registry = self.push(image)
+        del image.blobs[artifacts.digest(base)]  # as skopeo leaves it out
+        for at, source in (("registry", in_registry), ("layout", artifacts.layout(self.path("layout"), ("latest", image)))):
+            with self.subTest(at):
+                point = self.mount(source, at=f"at_{at}")
+                self.assert_is_model(point, "models/tiny.gguf")
+                warnings = self.read_whole(point, "warnings.txt").decode()
+                self.assertEqual(warnings.count("is left out"), 1, warnings)
+                self.assertIn(artifacts.digest(base), warnings)
+        self.assertEqual(self.registry.count("GET", f"/v2/ai/tiny/blobs/{artifacts.digest(base)}"), 0)
 
     def test_image_with_two_models_nests_them(self):
         image = Artifact(config_type="application/vnd.oci.image.config.v1+json", config={"architecture": "amd64", "os": "linux"})

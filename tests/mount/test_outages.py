@@ -55,7 +55,26 @@ class PermanentErrors(HostileTestCase):
         self.web.scripts["http://192.0.2.1/m.gguf", None] = [responds(407)]
         status, text = self.fails_at_once(self.web, "http://192.0.2.1/m.gguf", "--insecure", http_proxy=self.web.origin)
         self.assertEqual(status, 4, text)
-        self.assertIn("407", text)
+        self.assertIn(f"the proxy {self.web.origin}/ ($http_proxy) answers 407, which needs a user and password in it", text)
+
+    def test_proxy_that_refuses_a_tunnel(self):
+        for code in (403, 407):
+            with self.subTest(code):
+                proxy = Server(self, responds(code))
+                status, text = self.fails_at_once(proxy, "https://192.0.2.1/m.gguf", https_proxy=proxy.origin)
+                self.assertEqual(status, 4, text)
+                self.assertIn(f"the proxy {proxy.origin}/ ($https_proxy) answers {code}", text)
+
+    def test_proxy_that_is_down(self):
+        done = run("info", "https://192.0.2.1/m.gguf", env={**os.environ, "HTTPS_PROXY": "http://me:secret@127.0.0.1:1"})
+        self.assertEqual(done.returncode, 8)
+        self.assertRegex(done.stderr, r"^weightfs: .*the proxy http://127\.0\.0\.1:1/ \(\$HTTPS_PROXY\): connection refused\n$")
+
+    def test_loop_of_redirects(self):
+        url = self.web.serve("m.gguf", *[responds(302, Location=self.web.url("m.gguf"))] * 20)
+        done = run("info", url)
+        self.assertEqual((done.returncode, self.web.count("GET")), (4, 11), done.stderr)
+        self.assertIn("more than 10 redirects", done.stderr)
 
     def test_name_that_does_not_resolve(self):
         done = run("info", "https://no-such-host.invalid/m.gguf")
@@ -94,6 +113,10 @@ class Outages(HostileTestCase):
         process, point = self.foreground(ALLOWED, "--timeout", "2", *options, self.carton_of(far))
         self.assert_correct(self.try_to_read(self.far(point, "model/first")), blobs["first"])
         return process, point, blobs["second"]
+
+    @staticmethod
+    def sends_the_head_only(data):
+        return lambda request: correct(data)(request) if request.first == 0 else (503, {}, b"")
 
     def test_reader_waits_until_the_server_is_back(self):
         process, point, data = self.far_mount("--retries", "1", "--wait-for-network", "600")
@@ -144,6 +167,34 @@ class Outages(HostileTestCase):
         self.web.come_back()
         output, errors = process.communicate(timeout=60)
         self.assertEqual((process.returncode, output == noise(SIZE)), (0, True), errors)
+
+    # semantics 14.7
+    def test_fetch_waits_until_the_server_is_back(self):
+        data = stores.safetensors(self.path("."), [Tensor("w", "uint8", (SIZE,), noise(SIZE))])
+        url = self.web.serve("m.safetensors", self.sends_the_head_only(data))
+        process = subprocess.Popen([WEIGHTFS, "fetch", "--retries", "1", url], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        line = process.stderr.readline()  # after the usual attempts
+        self.assertIn(b"requests wait since", line)
+        self.web.serve("m.safetensors", correct(data))
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(run("cat", "--offline", url, "tensors/w", text=False).stdout, noise(SIZE))
+
+    # semantics 14.8
+    def test_command_uses_up_the_retries_of_a_server_once(self):
+        wide = [Tensor(f"w{i}", "uint8", (SIZE,), noise(SIZE, seed=i)) for i in range(4)]
+        data = stores.safetensors(self.path("."), wide)
+        url = self.web.serve("m.safetensors", self.sends_the_head_only(data))
+        done = run("cat", "--retries", "1", url, *(f"tensors/{tensor.name}" for tensor in wide), text=False)
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertEqual(sum(b"503" in line for line in done.stderr.splitlines()), 4, done.stderr)
+        self.assertEqual(self.web.count("GET"), 1 + 2)
+        _, point = self.foreground("--retries", "0", url)
+        before = self.web.count("GET")
+        for tensor in wide[:2]:  # a mount asks again
+            self.assertEqual(self.try_to_read(os.path.join(point, "tensors", tensor.name))[1], errno.EHOSTUNREACH)
+        self.assertGreaterEqual(self.web.count("GET"), before + 2)
 
     def test_time_is_a_number_of_seconds_or_forever(self):
         for value in ("-1", "soon", "86401", ""):

@@ -201,6 +201,7 @@ class LinksBehindNginx(LinksBehind, LinkTestCase):
         self.force_unmount(point)
         reader.join()
         self.assertGreaterEqual(had, MEGABYTE)
+        eventually(lambda: any(request.method == "GET" for request in server.requests()))  # logged when it has ended
         before = len(server.requests())
         self.assertEqual(self.far(self.mount(ALLOWED, carton, at="again")), data)
         self.assert_cache_holds(data)

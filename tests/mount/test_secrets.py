@@ -10,8 +10,8 @@ import urllib.parse
 
 from fetching import FetchTestCase
 from hub_server import Hub
-from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, only_root_mounts, processes_of, run,
-                      sample_tensors, unittest, until)
+from mounting import (LIMIT_S, NOBODY, UsersTestCase, WEIGHTFS, as_nobody, has_ended, is_sanitized, only_root_mounts, processes_of,
+                      run, sample_tensors, unittest, until)
 from scripted_server import Server, correct, responds
 from s3_server import KEY_ID, REGION, SECRET, TOKEN, S3Server
 import artifacts
@@ -204,6 +204,27 @@ class Session(SecretsTestCase):
         for pid in processes_of(self.tmp):
             with open(f"/proc/{pid}/{name}", "rb") as file:
                 yield pid, file.read()
+
+    def memory_of(self, pid):
+        """Each mapping of a process that can be read, with its line in /proc/PID/maps."""
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for line in maps:
+                begin, end = (int(text, 16) for text in line.split()[0].split("-"))
+                with contextlib.suppress(OSError, OverflowError):  # [vvar], [vsyscall]
+                    memory.seek(begin)
+                    yield line.strip(), memory.read(end - begin)
+
+    # semantics 24.4
+    @unittest.skipIf(is_sanitized(), "builds with sanitizers are not confined")
+    def test_process_that_reads_containers_has_no_key(self):
+        process, point = self.start(*self.sources)
+        self.assertEqual(len({path for path, _ in texts_in(point) if path.endswith("/tensors/bias")}), len(self.sources))
+        self.assert_was_used()
+        keys = {**OF_ENVIRONMENT, "login": LOGIN, "signature for the store": self.store.requests()[0].headers["authorization"],
+                **{name: OF_FILES[name] for name in ("header of the mirror", "password of the registry", "token of the registry")}}
+        memory = list(self.memory_of(process.pid))
+        self.assertTrue(any(self.registry.host.encode() in text for _, text in memory))  # so the search finds what is there
+        self.assertEqual([(name, place) for name, key in keys.items() for place, text in memory if key.encode() in text], [])
 
     def test_session_leaves_no_secret(self):
         process, point = self.start("--mirror", f"{self.registry.host}=http://me:{OF_FILES['password in a URL']}@127.0.0.1:1",

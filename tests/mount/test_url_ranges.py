@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import unittest
+import zipfile
 
 from mounting import WEIGHTFS, run, until
 from public_network import in_network
@@ -168,7 +169,7 @@ class Mounted(RangeTestCase):
                 got, error = self.try_to_read(os.path.join(point, "tensors", f"layer.{TARGET}"))
                 self.assertTrue(expected[f"length-{length}"].startswith(got), f"{len(got)} bytes, not the right ones")
                 self.assertIn((error, len(got)), ((None, SIZE), (errno.EIO, len(got))))
-                self.assertLessEqual(len(self.end(process)), 1)
+                self.assertLessEqual(len(self.end(process)), 2)  # the rest may stand before the next response
 
     def test_read_that_gets_two_versions_fails(self):
         changed = {"error": errno.EIO, "message": CHANGED}
@@ -179,6 +180,20 @@ class Mounted(RangeTestCase):
             "date-instead-of-tag": Case(part(count=100_000), part(ETag=None, Last_Modified="Thu, 01 Jan 1970 00:00:00 GMT"),
                                         **changed),
         })
+
+
+class Compressed(RangeTestCase):
+    """A decoder reads in order, and its input is requested ahead as for a reader in order."""
+
+    def test_large_member_takes_few_requests(self):
+        data = noise(24 << 20)
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(data)},), }}".ljust(117) + "\n"
+        with zipfile.ZipFile(self.path("m.npz"), "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+            file.writestr("w.npy", b"\x93NUMPY\x01\x00\x76\x00" + header.encode() + data)
+        url = self.web.serve("m.npz", correct(self.read("m.npz")))
+        done = subprocess.run([WEIGHTFS, "cat", url, "tensors/w"], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual((done.stderr, done.stdout == data), (b"", True))
+        self.assertLessEqual(len(self.web.requests("GET", "m.npz")), 12)
 
 
 class Headers(RangeTestCase):
@@ -230,8 +245,6 @@ class Retries(RangeTestCase):
             "hangs-after-the-head": Case(hangs_after_the_head, message="no data for 1 s"),
             "closes": Case(part(stop=0), message="truncated"),
             "503": Case(always(responds(503)), message="503 Service Unavailable"),
-            "loop": Case(always(responds(302, Location=self.web.url("loop.safetensors"))), message="more than 10 redirects",
-                         requests=(6 * 11,)),
         }
         _, urls = self.publish(cases)
         command = [WEIGHTFS, "cat", "--timeout", "1"]

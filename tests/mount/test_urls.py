@@ -236,6 +236,14 @@ class Directories(UrlTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.requests_of_small_files(), [1, 0, 0, 0, 0])
 
+    # semantics 21.10
+    def test_path_of_a_tensor_opens_its_shard_only(self):
+        url, written = self.publish_sharded()
+        done = run("cat", url, f"tensors/{written[7].name}", text=False)
+        self.assertEqual((done.returncode, done.stderr, done.stdout == written[7].data), (0, b"", True))
+        opened = {os.path.basename(each.path) for each in self.web.requests()}
+        self.assertEqual(opened, {"model.safetensors.index.json", "model-00004-of-00006.safetensors"})
+
 
 @needs("nginx")
 class BlockLists(UrlTestCase):

@@ -64,6 +64,7 @@ class Request:
     def __init__(self, server, sock, method, target, headers):
         self.server, self.sock, self.method, self.target = server, sock, method, target
         self.headers = headers  # their names in lower case
+        self.content = b""      # the body of a POST
         self.path, _, query = target.partition("?")
         self.query = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
         self.authorization = headers.get("authorization", "")
@@ -346,6 +347,7 @@ class Server:
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
         request = Request(self, sock, words[0].decode(), words[1].decode(), headers)
+        request.content = requests.read(min(int(headers.get("content-length", "0")), BLOCK))
         if response := response_of(self.next_script(request), request):
             request.respond(*response)
         return request.keeps
