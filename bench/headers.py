@@ -1,4 +1,4 @@
-"""Long headers of models at a URL, for the benchmark: from the start of `weightfs ls` to its end, with an empty cache."""
+"""Long headers of models at a URL, for the benchmark: from the start of a command to its end, with an empty cache."""
 import json
 import os
 import shutil
@@ -18,9 +18,9 @@ def write(path, count):
         file.write(struct.pack("<Q", len(text)) + text)
 
 
-def seconds(bench, url):
+def seconds(bench, url, verb="ls"):
     shutil.rmtree(bench.cache(), ignore_errors=True)
     start = time.monotonic()
-    subprocess.run([bench.weightfs, "ls", url], stdout=subprocess.DEVNULL, check=True,
+    subprocess.run([bench.weightfs, verb, url], stdout=subprocess.DEVNULL, check=True,
                    env=dict(os.environ, WEIGHTFS_CACHE=bench.cache()))
     return time.monotonic() - start
