@@ -11,7 +11,7 @@ from browsing import needs_chromium
 from devtools import page
 from mounting import LIMIT_S, WEIGHTFS, Tensor, TestCase, numbers
 from page_testing import ASSETS, PageTestCase
-from every_format import EXHAUSTIVE, fifth, write_models
+from every_format import EXHAUSTIVE, tenth, write_models
 import demo
 
 MOST_BYTES = 60_000  # of the first view, compressed
@@ -40,7 +40,7 @@ class EveryFormat(PageTestCase):
 
     def test_every_view_of_each_model_is_shown(self):
         graphs = 0
-        for name in fifth(self.models, 0):
+        for name in tenth(self.models, 0):
             with self.subTest(name):
                 self.show(model=name)
                 for title in self.page.evaluate(NAVIGATION):
@@ -53,7 +53,7 @@ class EveryFormat(PageTestCase):
         self.assertGreaterEqual(graphs, 5 if EXHAUSTIVE else 1)
 
     def test_tensors_of_each_model_are_shown(self):
-        for name in fifth(self.models, 2):
+        for name in tenth(self.models, 2):
             tensors = json.loads(self.server.get(f"/.weightfs/api/v1/tensors?model={name}").body)["tensors"]
             with self.subTest(name):
                 for tensor in tensors[:MOST_TENSORS]:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from browsing import needs_chromium
 from mounting import Tensor, numbers
-from every_format import EXHAUSTIVE, fifth, write_models
+from every_format import EXHAUSTIVE, tenth, write_models
 from page_testing import PageTestCase
 from test_page import NAVIGATION
 from test_page_files import CARD
@@ -48,8 +48,8 @@ def axe():
 
 @needs_chromium
 class EveryFormat(PageTestCase):
-    """A directory with a small model of each format. A view of a fifth of the formats is checked in one of the six looks, in turn.
-    With EXHAUSTIVE=1 each view of each is, in all of them, which takes an hour. test_page opens each view of another fifth."""
+    """A directory with a small model of each format. A view of a tenth of the formats is checked in one of the six looks, in turn.
+    With EXHAUSTIVE=1 each view of each is, in all of them, which takes an hour. test_page opens each view of another tenth."""
 
     @classmethod
     def source_of(cls, owner):
@@ -85,7 +85,7 @@ class EveryFormat(PageTestCase):
         self.assertEqual(self.page.problems, [])
 
     def test_views_of_each_format_fit_without_violations(self):
-        for turn, name in enumerate(fifth(self.models, 1)):
+        for turn, name in enumerate(tenth(self.models, 1)):
             with self.subTest(name):
                 self.check_model(name, turn)
 

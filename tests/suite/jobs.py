@@ -61,7 +61,7 @@ def conform_jobs(build):
 
 
 def run_truth(weightfs, source):
-    """A fifteenth of the table of truth, of one kind of source."""
+    """A twentieth of the table of truth, of one kind of source."""
     _, printed, spent = run_to_end([sys.executable, TABLE, weightfs, "--source", source, "--jobs", "1"])
     passed, failed, skipped = last_counts(printed) or (0, 1, 0)
     return Result(passed, failed, skipped, printed, spent=spent)

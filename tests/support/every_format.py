@@ -39,6 +39,6 @@ def write_models(folder):
     return models
 
 
-def fifth(models, part):
-    """A fifth of a list of models, 0 to 4; all of them if the run is exhaustive."""
-    return models if EXHAUSTIVE else models[part::5]
+def tenth(models, part):
+    """A tenth of a list of models, 0 to 9; all of them if the run is exhaustive."""
+    return models if EXHAUSTIVE else models[part::10]
