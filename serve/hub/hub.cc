@@ -147,7 +147,8 @@ Accepted<Response> Hub::answer(const Route& route, const Request& request, const
   Call call{request, target, *repository, ""};
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
-    if (revision != "main" && revision != repository->commit)
+    const bool is_main = revision == "main" || revision == "HEAD" || revision == "refs/heads/main";
+    if (!is_main && revision != repository->commit)
       return refusal(404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision)));
     call.path = joined(path, id + 4);
   }

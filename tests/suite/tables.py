@@ -97,7 +97,8 @@ NOT_SANITIZED = {
     "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_modelscope": DOWNLOADS,
     "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS,
     "test_registry": DOWNLOADS, "test_registry_logins": DOWNLOADS, "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
-    "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_hub": DOWNLOADS,
+    "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,
+    "test_serve_hub": DOWNLOADS,
     "test_serve_registry": DOWNLOADS, "test_served_sources": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS,
     "test_url_ranges": DOWNLOADS, "test_urls": DOWNLOADS
 }

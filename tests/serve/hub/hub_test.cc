@@ -145,7 +145,8 @@ TEST(Hub, RepositoryOfTheHubKeepsItsNameAndCommit) {
   EXPECT_EQ(text_in(model, "lastModified"), "2023-11-14T22:13:20.000Z");
   EXPECT_EQ(model.find_as<List>("siblings")->size(), 4U);
   EXPECT_EQ(served.commit("org/repo"), kCommit);
-  EXPECT_EQ(served.object("/api/models/org/repo/revision/" + kCommit).size(), model.size());
+  for (const std::string& revision : {kCommit, std::string("HEAD"), std::string("refs%2Fheads%2Fmain")})
+    EXPECT_EQ(served.object("/api/models/org/repo/revision/" + revision).size(), model.size()) << revision;
   EXPECT_THAT(served.body("/api/models/org/repo/refs"), HasSubstr("\"targetCommit\":\"" + kCommit + "\""));
   EXPECT_EQ(served.error("/api/models/other/repo"), "404 RepoNotFound");
   EXPECT_EQ(served.error("/api/models/org/other"), "404 RepoNotFound");
