@@ -1,7 +1,7 @@
 #include "formats/computed/module_pieces.h"
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

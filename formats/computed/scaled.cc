@@ -1,7 +1,7 @@
 #include "formats/computed/scaled.h"
 
 #include <fmt/core.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // Tensors that are made of config.json. The values of Llama 3 are those that torch computes.
 #include "formats/mapping/config/rope.h"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
