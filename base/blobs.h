@@ -56,6 +56,14 @@ class Blobs {
   /// Produces and verifies all bytes before it returns; for producers of unknown size.
   virtual Result<SourcePtr> materialize(BlobProducer producer) = 0;
 
+  /// Whether materialize() of this producer, which has a key, would start nothing, because the bytes are cached.
+  virtual bool is_decoded(const BlobProducer& /*producer*/) { return false; }
+
+  /// Removes the cached bytes of a blob, from which everything was decoded that readers need: a later read downloads
+  /// them again. Readers that have them open go on. Keeps those that this process has not downloaded, pinned ones, and
+  /// all where they are kept (StoreOptions::keeps_packed).
+  virtual void release(const Digest& /*blob*/) {}
+
   /// Locates the blob of a digest. Reads nothing, unless its size is unknown: then all of it is downloaded.
   /// Fails with network when a download is necessary and impossible. This default uses only `local_copy`.
   virtual Result<ResolvedBlob> resolve(const BlobRef& ref);

@@ -56,6 +56,8 @@ struct StoreOptions {
   /// Compares the digest of each cached blob before its first read in this process. Otherwise the checksum of each
   /// block is compared at its first read.
   bool compares_digests = false;
+  /// Keep compressed blobs that were downloaded and decoded (Blobs::release), for readers of their own bytes.
+  bool keeps_packed = false;
   /// How many blobs of one depth are decoded at a time, besides those that wait for other blobs or a server. Each uses
   /// two threads, 2 MiB and its decoder.
   size_t max_decodings = 4;

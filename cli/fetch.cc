@@ -302,6 +302,7 @@ class Reporter {
 };
 
 Exit fetch(FetchArguments& arguments) {
+  arguments.input.store_flags.store.keeps_packed = true;  // they are what it was asked for
   const auto opened = open_source(arguments.input);
   if (!opened) return report_error(opened.error());
   wait_for_network(arguments.input.open_options.registries.http, arguments.input.store_flags);

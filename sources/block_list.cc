@@ -19,6 +19,8 @@ class BlobsWithList final : public Blobs {
 
   SourcePtr blob(BlobProducer producer) override { return blobs_->blob(std::move(producer)); }
   Result<SourcePtr> materialize(BlobProducer producer) override { return blobs_->materialize(std::move(producer)); }
+  bool is_decoded(const BlobProducer& producer) override { return blobs_->is_decoded(producer); }
+  void release(const Digest& blob) override { blobs_->release(blob); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
     BlobRef listed = ref;
     if (ref.digest == layer_) listed.block_list = list_;

@@ -251,7 +251,8 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
 class CachingBlobStore final : public BlobStore {
  public:
   CachingBlobStore(store::BlobBackendPtr backend, StoreOptions options)
-      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))),
+      : keeps_packed_(options.keeps_packed),
+        store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))),
         live_(std::make_shared<LiveBlobs>(store_)) {}
   ~CachingBlobStore() override { live_->stop(); }
 
@@ -280,6 +281,14 @@ class CachingBlobStore final : public BlobStore {
     if (phase == Phase::failed) return tl::unexpected(error);
     if (phase == Phase::uncacheable) return materialize_uncached(error, producer);
     return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
+  }
+
+  bool is_decoded(const BlobProducer& producer) override {
+    return !producer.key.empty() && store_->find_cached(store_->name_of(producer), producer.size);
+  }
+
+  void release(const Digest& blob) override {
+    if (!keeps_packed_ && store_->stats().is_downloaded(blob)) store_->backend().remove_blob(blob);
   }
 
   Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(live_, ref, {}); }
@@ -360,6 +369,7 @@ class CachingBlobStore final : public BlobStore {
     return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
   }
 
+  const bool keeps_packed_;
   const StoreCorePtr store_;
   const LiveBlobsPtr live_;
   std::atomic<uint64_t> times_forgotten_ = 0;

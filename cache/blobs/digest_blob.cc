@@ -245,7 +245,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
 
   // Publishes the blob; if the digest differs, all blocks are dropped, and reads fail from then on.
   Result<void> verify(Download& remote) const {
-    if (find_cached()) {
+    if (!remote.is_running() && find_cached()) {
       store_->stats().record_local(ref_.digest, size_, "cache");
       return {};
     }

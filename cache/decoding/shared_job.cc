@@ -98,7 +98,7 @@ void SharedJob::run(const std::stop_token& stop) noexcept {
   }
   const bool is_ignored = !made && is_ended;
   const std::scoped_lock lock(mutex_);
-  if (!is_ignored) result_ = std::move(made);
+  if (!is_ignored && waiting_ > 0) result_ = std::move(made);  // else it would keep the file of the blob open
   is_running_ = false;
   changed_.notify_all();
 }

@@ -62,6 +62,8 @@ class BlobBackend {
   /// Publishes complete blocks as a blob; the caller has computed the digest from them, has claimed all of them, and
   /// has flushed the file. Fails with unsupported if processes share them and they have no identity.
   virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) = 0;
+  /// Removes a cached blob, unless it is pinned. Readers that have it open go on.
+  virtual void remove_blob(const Digest& blob) = 0;
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Evict /*which*/) {}
 

@@ -193,6 +193,16 @@ void DiskBackend::add_names(const Folders& folders, const Digest& file, const st
   write_names(folders, file, all);
 }
 
+// With the lock of eviction, so that the blob is not pinned meanwhile. What it frees is corrected when the quota is
+// reached.
+void DiskBackend::remove_blob(const Digest& blob) {
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return temporary_.remove_blob(blob);
+  if (const auto ledger = QuotaLedger::lock(**folders, stop_.get_token());
+      ledger && !is_pinned(**folders, blob) && unlink_blob(**folders, blob))
+    drop_deleted();
+}
+
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Evict which) {
   if (const auto folders = this->folders(Missing::fail))
     std::ignore = weightfs::remove_blocks(**folders, sha256(identity), which);

@@ -86,6 +86,12 @@ Result<void> TempFileBackend::save_digest(DigestOf, const std::string& key, cons
   return {};
 }
 
+void TempFileBackend::remove_blob(const Digest& blob) {
+  OpenBlobs::Dropped dropped;  // destroyed without the lock
+  const std::scoped_lock lock(mutex_);
+  dropped = open_blobs_.drop_if([&](const BlobHandle& open) { return open.digest == blob; });
+}
+
 Result<BlockFilePtr> TempFileBackend::open_blocks(const std::string&, std::optional<uint64_t> size) {
   const auto file = TRY(create_file());
   BlockFile::Space space{.reserve = [file](int, uint64_t from, uint64_t to) { return file->charge(to - from); },

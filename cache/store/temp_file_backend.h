@@ -29,6 +29,7 @@ class TempFileBackend final : public BlobBackend, public std::enable_shared_from
   Result<void> put(const Digest& digest, std::string_view bytes) override;
   std::optional<Digest> find_digest(DigestOf of, const std::string& key) override;
   Result<void> save_digest(DigestOf of, const std::string& key, const Digest& digest) override;
+  void remove_blob(const Digest& blob) override;
   Result<BlockFilePtr> open_blocks(const std::string& identity, std::optional<uint64_t> size) override;
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) override;
 

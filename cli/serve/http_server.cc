@@ -130,6 +130,7 @@ class HttpServing {
   Plan plan() {
     Plan plan = Plan::make(params_.sources, std::move(options().open_options), options().store_flags, warn_);
     plan.prefetch = options().prefetch;
+    plan.flags.store.keeps_packed = true;  // a registry sends layers as they are stored
     return plan;
   }
 

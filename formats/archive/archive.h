@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "formats/codec/codec_meter.h"
+#include "formats/codec/compared_input.h"
 #include "formats/common/warnings.h"
 #include "formats/format.h"
 
@@ -95,9 +97,11 @@ class Builder {
   std::vector<bool> is_renamed_, is_link_;  // of each part: its name is not its path; it is a symbolic or hard link
 };
 
-/// The members of a zip (zip.cc), of a tar (tar.cc), and of the directory of the container's file.
+/// The members of a zip (zip.cc), of a tar (tar.cc), and of the directory of the container's file. `stated`: what a
+/// manifest states of the bytes of the tar. If they are compressed, they are compared while they are decoded; no byte
+/// of them is read if an earlier reader has decoded them.
 Result<Archive> zip_members(const Container& container);
-Result<Archive> tar_members(const Container& container);
+Result<Archive> tar_members(const Container& container, const std::optional<codec::StatedInput>& stated = {});
 Result<Archive> folder_members(const Container& container);
 
 /// Those of the files at these paths in the directory of the container's file that it has. Requests them from a server,

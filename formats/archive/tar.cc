@@ -210,30 +210,6 @@ class FilterStream final : public Stream {
   ReaderPtr reader_;
 };
 
-Result<StreamPtr> decoding(const codec::DecodeChargePtr& charge, const SourcePtr& stored,
-                           const Compression& compression) {
-  return codec::charge_decoding(charge, stored, compression.decompress, compression.output_cost);
-}
-
-// Decodes a compressed tar to a blob. Data that do not begin like a tar are not decoded to the end. The budget is
-// charged now, but not when the blob was evicted and is decoded again for a reader.
-Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
-                                 const codec::DecodeChargePtr& charge) {
-  const SourcePtr stored = container.bytes;
-  const StreamPtr peek = TRY(decoding(charge, stored, compression));
-  const std::string block = TRY(first_block(*peek));
-  if (block.empty()) return failure(Code::corrupt, fmt::format("{}: 0 bytes, not a tar", compression.name));
-  if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
-    return failure(Code::unsupported, fmt::format("{} data, but not of a tar", compression.name));
-  BlobProducer recipe;
-  recipe.name = container.name;
-  recipe.depth = container.depth + 1;
-  const std::string identity = stored->identity();
-  if (!identity.empty()) recipe.key = fmt::format("{} decoded from {}", identity, compression.name);
-  recipe.start = [charge, stored, row = &compression] { return decoding(charge, stored, *row); };
-  return container.blobs->materialize(std::move(recipe));
-}
-
 // Lists the members of a tar by its headers.
 class TarLister {
  public:
@@ -463,16 +439,13 @@ Result<StreamPtr> tar::lz4_stream(SourcePtr compressed) {
   });
 }
 
-Result<Archive> tar_members(const Container& container) {
-  const uint64_t size = container.bytes->size();
-  if (size == 0) return failure(Code::corrupt, "0 bytes, not a tar");
-  const std::string head = TRY(read_text(*container.bytes, 0, std::min<uint64_t>(size, kBlock)));
-  const Compression* const compression = is_header(head) ? nullptr : compression_of(head);
-  if (compression == nullptr) return TarLister(container.bytes, container.budget).all();
-  // Without a cache the tar is decoded again to be listed, and again for its nested containers.
+Result<Archive> tar_members(const Container& container, const std::optional<codec::StatedInput>& stated) {
+  if (container.bytes->size() == 0) return failure(Code::corrupt, "0 bytes, not a tar");
   const auto charge = std::make_shared<codec::DecodeCharge>(container.budget);
   const codec::DecodeCharge::Active active(charge);
-  SourcePtr tar = TRY(decode_to_blob(container, *compression, charge));
+  SourcePtr tar = TRY(decompressed_tar(container, stated, charge));
+  if (tar == nullptr) return TarLister(container.bytes, container.budget).all();
+  // Without a cache the tar is decoded again to be listed, and again for its nested containers.
   Archive archive = TRY(TarLister(std::move(tar), container.budget).all());
   archive.charge = charge;
   return archive;

@@ -1,4 +1,4 @@
-// Internals that tar.cc, the only user of libarchive, tar_head.cc, which detects tars, and tar_names.cc share.
+// Internals that tar.cc, the only user of libarchive, tar_head.cc (detection, decoding) and tar_names.cc share.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,9 @@
 #include <string_view>
 
 #include "base/blobs.h"
+#include "formats/codec/codec_meter.h"
+#include "formats/codec/compared_input.h"
+#include "formats/format.h"
 
 namespace weightfs::archive {
 struct Archive;
@@ -39,6 +42,15 @@ struct Compression {
 
 /// The compression by the magic number at the beginning of `head`; null for none.
 const Compression* compression_of(std::string_view head);
+
+/// The compression of that name; null for none.
+const Compression* compression_named(std::string_view name);
+
+/// The tar that the compressed bytes of a container decode to, as a blob; null for a plain tar. `stated`: see
+/// tar_members(). Fails as decoding does, with unsupported for other data, and with mismatch if the bytes do not have
+/// the stated digest.
+Result<SourcePtr> decompressed_tar(const Container& container, const std::optional<codec::StatedInput>& stated,
+                                   const codec::DecodeChargePtr& charge);
 
 /// Decodes bzip2. Fails with corrupt, with unsupported if the output is compressed too, and as reading does.
 Result<StreamPtr> bzip2_stream(SourcePtr compressed);

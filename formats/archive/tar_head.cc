@@ -1,7 +1,11 @@
-// Detects tars, plain or compressed.
+// Detects tars, plain or compressed, and decodes compressed ones to blobs.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "base/text.h"
 #include "formats/archive/tar.h"
@@ -63,6 +67,12 @@ constexpr Compression kCompressions[] = {
     {"bzip2", {"BZh", 3}, bzip2_stream, 7},
 };
 
+template <class Fits>
+const Compression* find_compression(const Fits& fits) {
+  const auto* const row = std::find_if(std::begin(kCompressions), std::end(kCompressions), fits);
+  return row == std::end(kCompressions) ? nullptr : row;
+}
+
 }  // namespace
 
 bool is_header(std::string_view bytes) {
@@ -72,10 +82,11 @@ bool is_header(std::string_view bytes) {
 }
 
 const Compression* compression_of(std::string_view head) {
-  const auto* const row =
-      std::find_if(std::begin(kCompressions), std::end(kCompressions),
-                   [&](const Compression& compression) { return head.starts_with(compression.magic); });
-  return row == std::end(kCompressions) ? nullptr : row;
+  return find_compression([&](const Compression& row) { return head.starts_with(row.magic); });
+}
+
+const Compression* compression_named(std::string_view name) {
+  return find_compression([&](const Compression& row) { return row.name == name; });
 }
 
 void hide_access_lists(std::span<char> bytes, size_t most) {
@@ -105,6 +116,80 @@ Result<std::string> first_block(Stream& stream) {
   }
   block.resize(block.size() - left.size());
   return block;
+}
+
+namespace {
+
+Result<StreamPtr> decoding(const codec::DecodeChargePtr& charge, const SourcePtr& stored,
+                           const Compression& compression) {
+  return codec::charge_decoding(charge, stored, compression.decompress, compression.output_cost);
+}
+
+// Data that do not begin like a tar are not decoded to the end.
+Result<void> check_begins_tar(const codec::DecodeChargePtr& charge, const SourcePtr& stored,
+                              const Compression& compression) {
+  const StreamPtr peek = TRY(decoding(charge, stored, compression));
+  const std::string block = TRY(first_block(*peek));
+  if (block.empty()) return failure(Code::corrupt, fmt::format("{}: 0 bytes, not a tar", compression.name));
+  if (!is_header(block) && block.find_first_not_of('\0') != block.npos)
+    return failure(Code::unsupported, fmt::format("{} data, but not of a tar", compression.name));
+  return {};
+}
+
+BlobProducer recipe_for(const Container& container, std::string key) {
+  BlobProducer recipe;
+  recipe.name = container.name;
+  recipe.key = std::move(key);
+  recipe.depth = container.depth + 1;
+  return recipe;
+}
+
+// The budget is charged now, but not when the blob was evicted and is decoded again for a reader.
+Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
+                                 const codec::DecodeChargePtr& charge) {
+  const SourcePtr stored = container.bytes;
+  TRY_VOID(check_begins_tar(charge, stored, compression));
+  const std::string identity = stored->identity();
+  BlobProducer recipe =
+      recipe_for(container, identity.empty() ? "" : fmt::format("{} decoded from {}", identity, compression.name));
+  recipe.start = [charge, stored, row = &compression] { return decoding(charge, stored, *row); };
+  return container.blobs->materialize(std::move(recipe));
+}
+
+// Does the same with bytes whose digest is stated. They are not read if the blob is cached.
+Result<SourcePtr> decode_stated(const Container& container, const Compression& compression,
+                                const codec::DecodeChargePtr& charge, const Digest& digest) {
+  BlobProducer recipe = recipe_for(container, codec::key_of_decoded(digest, compression.name));
+  if (!container.blobs->is_decoded(recipe)) TRY_VOID(check_begins_tar(charge, container.bytes, compression));
+  return codec::materialize_compared(
+      *container.blobs, std::move(recipe), container.bytes, digest,
+      [charge, row = &compression](const SourcePtr& bytes) { return decoding(charge, bytes, *row); });
+}
+
+// The stated compression, if the tar was decoded before.
+const Compression* decoded_before(const Container& container, const codec::StatedInput& stated) {
+  const Compression* const row = compression_named(stated.compression);
+  if (row == nullptr) return nullptr;
+  const bool is_decoded =
+      container.blobs->is_decoded(recipe_for(container, codec::key_of_decoded(stated.digest, row->name)));
+  return is_decoded ? row : nullptr;
+}
+
+// By the first bytes; null for a plain tar.
+Result<const Compression*> compression_in(const Source& tar) {
+  const std::string head = TRY(read_text(tar, 0, std::min<uint64_t>(tar.size(), kBlock)));
+  return is_header(head) ? nullptr : compression_of(head);
+}
+
+}  // namespace
+
+Result<SourcePtr> decompressed_tar(const Container& container, const std::optional<codec::StatedInput>& stated,
+                                   const codec::DecodeChargePtr& charge) {
+  const Compression* compression = stated ? decoded_before(container, *stated) : nullptr;
+  if (compression == nullptr) compression = TRY(compression_in(*container.bytes));
+  if (compression == nullptr) return nullptr;
+  if (stated) return decode_stated(container, *compression, charge, stated->digest);
+  return decode_to_blob(container, *compression, charge);
 }
 
 }  // namespace weightfs::archive::tar

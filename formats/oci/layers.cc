@@ -23,27 +23,29 @@ bool is_below(std::string_view path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
 
-Result<archive::Archive> members_of(const SourcePtr& tar, const std::string& name, const Container& container) {
+Result<archive::Archive> members_of(const StoredLayer& layer, const std::string& name, const Container& container) {
   if (container.depth >= kMaxNestingDepth) return failure(Code::unsupported, "containers are nested too deep");
-  return archive::tar_members(
-      {.name = name, .bytes = tar, .blobs = container.blobs, .depth = container.depth + 1, .budget = container.budget});
+  return archive::tar_members({.name = name,
+                               .bytes = layer.bytes,
+                               .blobs = container.blobs,
+                               .depth = container.depth + 1,
+                               .budget = container.budget},
+                              layer.stated);
 }
 
 // The file in a layer that is compressed as a whole. The layer is verified and decoded now: the manifest does not have
 // the size of the file.
-Result<SourcePtr> decoded(const SourcePtr& stored, std::string_view compression, const std::string& name,
+Result<SourcePtr> decoded(const SourcePtr& stored, const codec::StatedInput& stated, const std::string& name,
                           const Container& container, const codec::DecodeChargePtr& charge) {
   const codec::DecodeCharge::Active active(charge);
-  TRY_VOID(stored->prefetch({0, stored->size()}));
   BlobProducer producer;
   producer.name = name;
+  producer.key = codec::key_of_decoded(stated.digest, stated.compression);
   producer.depth = container.depth + 1;
-  if (const std::string identity = stored->identity(); !identity.empty())
-    producer.key = fmt::format("{} decoded from {}", identity, compression);
-  producer.start = [charge, stored, decode = compression == "zstd" ? codec::zstd_stream : codec::gunzip_stream] {
-    return codec::charge_decoding(charge, stored, decode);
-  };
-  return container.blobs->materialize(std::move(producer));
+  return codec::materialize_compared(
+      *container.blobs, std::move(producer), stored, stated.digest,
+      [charge, decode = stated.compression == "zstd" ? codec::zstd_stream : codec::gunzip_stream](
+          const SourcePtr& bytes) { return codec::charge_decoding(charge, bytes, decode); });
 }
 
 // Adds members below a directory. Writers put the directory into the members' names, or leave it out.
@@ -119,6 +121,11 @@ class ImageFiles {
 
 }  // namespace
 
+std::optional<codec::StatedInput> stated_of(const Descriptor& layer) {
+  if (!layer.digest) return std::nullopt;
+  return codec::StatedInput{*layer.digest, form_of(layer).compression};
+}
+
 void add_packed(std::vector<FileCheck>& packed, const Descriptor& layer, const SourcePtr& bytes) {
   if (layer.digest)
     packed.push_back({.subject = layer.digest_text,
@@ -148,14 +155,14 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
     }
     if (form.is_tar) {
       add_packed(packed, layer, bytes->verified);
-      archive::Archive members = TRY(members_of(bytes->verified, name, container));
+      archive::Archive members = TRY(members_of({bytes->verified, stated_of(layer)}, name, container));
       TRY_VOID(add_members_below(builder, path, members));
       if (members.charge != nullptr) charge = members.charge;
       continue;
     }
-    if (!form.compression.empty()) {
+    if (const auto stated = stated_of(layer); stated && !form.compression.empty()) {
       if (charge == nullptr) charge = std::make_shared<codec::DecodeCharge>(container.budget);
-      auto file = decoded(bytes->verified, form.compression, name, container, charge);
+      auto file = decoded(bytes->verified, *stated, name, container, charge);
       if (!file && !is_about_the_bytes(file.error())) return tl::unexpected(file.error());
       if (file) {
         TRY_VOID(builder.charge_member(path));
@@ -176,7 +183,7 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
   return ArtifactFiles{std::move(files), std::move(unverified), std::move(packed)};
 }
 
-Result<archive::Archive> files_of_image(const std::vector<SourcePtr>& layers, const Container& container) {
+Result<archive::Archive> files_of_image(const std::vector<StoredLayer>& layers, const Container& container) {
   ImageFiles files;
   for (size_t i = 0; i < layers.size(); ++i)
     files.add_layer(TRY(members_of(layers[i], fmt::format("layer {}", i + 1), container)));

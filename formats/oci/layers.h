@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "formats/archive/archive.h"
+#include "formats/codec/compared_input.h"
 #include "formats/oci/manifest.h"
 
 namespace weightfs::oci {
@@ -24,6 +26,15 @@ struct ArtifactFiles {
   std::vector<FileCheck> packed = {};                       ///< see FileCheck::Of::layer
 };
 
+/// A layer of an image, and what the manifest states of it.
+struct StoredLayer {
+  SourcePtr bytes;
+  std::optional<codec::StatedInput> stated = {};
+};
+
+/// What a manifest states of the bytes of a layer; nothing without a SHA-256 digest.
+std::optional<codec::StatedInput> stated_of(const Descriptor& layer);
+
 /// Adds a layer whose bytes are not a file of the artifact.
 void add_packed(std::vector<FileCheck>& packed, const Descriptor& layer, const SourcePtr& bytes);
 
@@ -34,6 +45,6 @@ Result<ArtifactFiles> files_of_artifact(const Manifest& manifest, const Map* kit
 
 /// The files of a container image: the members of its layers, later ones in the place of earlier ones, without those
 /// that a layer removes (image-spec, layer.md, "Whiteouts").
-Result<archive::Archive> files_of_image(const std::vector<SourcePtr>& layers, const Container& container);
+Result<archive::Archive> files_of_image(const std::vector<StoredLayer>& layers, const Container& container);
 
 }  // namespace weightfs::oci

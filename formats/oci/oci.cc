@@ -149,15 +149,15 @@ Result<Model> model_in(ArtifactFiles artifact, const Container& container) {
 Result<ArtifactFiles> files_of_layers(const Manifest& manifest, const OpenBlob& open, const Container& container,
                                       Warnings& warnings) {
   ArtifactFiles files;
-  std::vector<SourcePtr> layers;
+  std::vector<StoredLayer> layers;
   for (const Descriptor& layer : manifest.layers) {
     if (is_foreign(layer)) {
       warnings.add("layer {} is left out: images do not have layers of the type {}", quoted(layer.digest_text),
                    quoted(layer.media_type));
       continue;
     }
-    layers.push_back(TRY(open(layer, layer.digest_text)).verified);
-    add_packed(files.packed, layer, layers.back());
+    layers.push_back({TRY(open(layer, layer.digest_text)).verified, stated_of(layer)});
+    add_packed(files.packed, layer, layers.back().bytes);
   }
   files.archive = TRY(files_of_image(layers, container));
   return files;
@@ -373,12 +373,12 @@ Result<std::vector<std::string>> saved_layers(const archive::Archive& archive, B
 }
 
 Result<Model> read_saved(const archive::Archive& archive, const Container& container) {
-  std::vector<SourcePtr> layers;
+  std::vector<StoredLayer> layers;
   const auto paths = TRY(saved_layers(archive, *container.budget));
   for (const std::string& path : paths) {
     const Part* const layer = archive.resolve(path);
     if (layer == nullptr) return failure(Code::corrupt, fmt::format("has no layer {}", quoted(path)));
-    layers.push_back(TRY(layer->source.get()));
+    layers.push_back({TRY(layer->source.get())});
   }
   ArtifactFiles files{TRY(files_of_image(layers, container))};
   return model_in(std::move(files), container);

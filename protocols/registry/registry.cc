@@ -227,6 +227,8 @@ class RegistryBlobs final : public Blobs {
 
   SourcePtr blob(BlobProducer producer) override { return store_->blob(std::move(producer)); }
   Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
+  bool is_decoded(const BlobProducer& producer) override { return store_->is_decoded(producer); }
+  void release(const Digest& blob) override { store_->release(blob); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
     std::vector<download::Origin> origins;
     for (const Repository& repository : repositories_)

@@ -50,7 +50,7 @@ void repair_hdf5(std::string& input) {
     }
 }
 
-// Digests need not match, so that mutated manifests and layers are read.
+// Digests need not match, so that mutated manifests and layers are read; compressed ones are compared while decoded.
 class TrustingBlobs final : public Blobs {
  public:
   SourcePtr blob(BlobProducer producer) override { return uncached_blobs()->blob(std::move(producer)); }
