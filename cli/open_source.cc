@@ -41,7 +41,7 @@ Result<ConfinedCommand> confine(const std::vector<std::string>& sources, SourceI
   for (const MountedSource& each : located) all.insert(all.end(), each.sources.begin(), each.sources.end());
   if (all != sources) input.open_options.needed_tensors = nullptr;  // the paths are below a directory of a mount
   Plan plan = Plan::make(std::move(all), input.open_options, input.store_flags, log_to_stderr);
-  plan.flags.store.fetching.options.used_up = std::make_shared<download::UsedUp>();
+  plan.flags.store.fetching.options.used_up = std::make_shared<http::UsedUp>();
   auto broker = TRY(sandbox::start_command_broker(plan.flags, output));
   Rights rights{.broker = plan.flags.sandbox ? broker.get() : nullptr};
   if (output != nullptr && !output->writable_directory().empty())

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "cache/download/used_up.h"
 #include "cache/http/client.h"
+#include "cache/http/used_up.h"
 
 namespace weightfs::download {
 
@@ -32,7 +32,7 @@ struct RetryPolicy {
   std::chrono::milliseconds max_delay{30'000};  ///< a longer Retry-After is a failure, unless the network is waited for
   bool waits_for_network = true;                ///< errors of the network are retried for http::Client::patience()
   /// What is not requested again; null: everything is.
-  std::shared_ptr<UsedUp> used_up = nullptr;
+  std::shared_ptr<http::UsedUp> used_up = nullptr;
   /// Called when a mirror fails otherwise than with not_found, or has sent other bytes. From any thread; may be null.
   std::function<void(const Origin& mirror, const Error& error)> on_mirror_failure = {};
 };

@@ -119,7 +119,7 @@ std::string RemoteFile::url() const {
 template <class Attempt>
 Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attempt) {
   MirrorScheduler mirrors(origins_.size(), retries_, *http_, current_);
-  UsedUp* const used_up = retries_.used_up.get();
+  http::UsedUp* const used_up = retries_.used_up.get();
   for (size_t i = 0; i < origins_.size(); ++i) {
     const OriginState at = state(i);
     const auto failed = used_up == nullptr ? std::nullopt : used_up->find(at.origin.url);

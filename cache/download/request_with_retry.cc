@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <stop_token>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "base/values/json.h"
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/response.h"
+#include "cache/http/used_up.h"
+#include "cache/url.h"
 
 namespace weightfs::download {
 namespace {
@@ -55,17 +59,55 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
   return page;
 }
 
+namespace {
+
+// Remembers for a command which requests to an API are not repeated: to a server that did not respond, to a URL whose
+// responses were errors. A server that is down fails each of its requests, a busy one perhaps not.
+class ApiTries {
+ public:
+  ApiTries(const http::Client& http, const std::string& url)
+      : used_up_(http.options().used_up.get()), url_(url), server_(http::origin_of(url)) {}
+
+  std::optional<Error> failed_before() const {
+    if (used_up_ == nullptr) return std::nullopt;
+    auto failed = used_up_->find(server_);
+    return failed ? failed : used_up_->find(url_);
+  }
+  void give_up(const Error& error, bool has_responded) const {
+    if (used_up_ != nullptr) used_up_->add(has_responded ? url_ : server_, error);
+  }
+  // A request that had begun before.
+  void answered() const {
+    if (used_up_ == nullptr) return;
+    used_up_->remove(server_);
+    used_up_->remove(url_);
+  }
+
+ private:
+  http::UsedUp* const used_up_;  // null: in a mount
+  const std::string& url_;
+  const std::string server_;
+};
+
+}  // namespace
+
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                     const std::stop_token& stop, std::string (*describe)(const Response& page)) {
+  const ApiTries tries(http, request.url);
+  if (auto failed = tries.failed_before()) return tl::unexpected(*std::move(failed));
   for (Backoff backoff({.retries = http.options().max_retries}, http);;) {
     auto page = send_request(http, request, max_size, stop);
     const auto outcome = page ? outcome_of(page->head) : outcome_of(page.error());
     const bool is_slow = page && page->head.status >= 400 && is_timeout_of_store(page->body);
     if (!page && outcome.next != Outcome::Next::retry_later) return failure(outcome.error);
-    if (outcome.next != Outcome::Next::retry_later && !is_slow) return page;
+    if (outcome.next != Outcome::Next::retry_later && !is_slow) {
+      tries.answered();
+      return page;
+    }
     const Error error = page ? Error{Code::network, http::printable_url(request.url) + describe(*page)} : page.error();
-    const auto pause = TRY(backoff.pause(error, outcome.retry_after));
-    if (!backoff.wait(error, pause, stop)) return tl::unexpected(error);
+    const auto pause = backoff.pause(error, outcome.retry_after);
+    if (!pause && !stop.stop_requested() && !is_cancelled()) tries.give_up(pause.error(), page.has_value());
+    if (!backoff.wait(error, TRY(pause), stop)) return tl::unexpected(error);
   }
 }
 

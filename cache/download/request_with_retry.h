@@ -26,8 +26,9 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 std::string error_detail(const Response& page);
 
 /// As send_request(), with http::Options::max_retries for network errors, temporary statuses like 429 and 503, and a
-/// timeout of an object store; then fails with network, and what `describe` reads in the last response. Other error
-/// statuses are not failures.
+/// timeout of an object store; then fails with network, and what `describe` reads in the last response. With
+/// http::Options::used_up, later requests to the same URL fail with that at once, and after network errors all to its
+/// server. Other error statuses are not failures.
 Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                     const std::stop_token& stop,
                                     std::string (*describe)(const Response& page) = error_detail);

@@ -31,6 +31,8 @@ struct Waiting {
   bool is_outage = false;  ///< the usual number of attempts has failed; see Client::wait_for_network()
 };
 
+class UsedUp;
+
 struct Options {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds stall_timeout{30'000};  ///< maximum time without data
@@ -42,6 +44,8 @@ struct Options {
   bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
   bool has_source_token = false;    ///< the user has a token for the server of the URLs that are sources
   std::string user_agent = "weightfs";
+  /// What small requests to APIs are not repeated to (download::request_with_retry); null: everything is.
+  std::shared_ptr<UsedUp> used_up = nullptr;
   /// Called before each wait for another attempt, with its length. From any thread; may be null.
   std::function<void(const Waiting& waiting, std::chrono::milliseconds delay)> on_retry = {};
   /// Called when a server answers after that, with the time since the first of these waits. From any thread; may be

@@ -198,6 +198,7 @@ http::Options request_options(const StoreFlags& flags) {
   options.connect_timeout = std::min(options.connect_timeout, options.stall_timeout);
   options.user_agent = "weightfs/" WEIGHTFS_VERSION;
   options.has_source_token = !flags.source_token_file.empty();
+  options.used_up = flags.store.fetching.options.used_up;
   return options;
 }
 

@@ -1,9 +1,12 @@
 // How often and when a request is repeated, and what is not asked for again.
 #include <fmt/core.h>
 
+#include <atomic>
+
 #include "cache/direct_client.h"
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/request_with_retry.h"
+#include "cache/http/used_up.h"
 #include "tests/cache/fetch_fixture.h"
 
 namespace weightfs::backoff_test {
@@ -101,7 +104,7 @@ TEST(RangeOfObject, TimeoutOfTheStoreIsRepeated) {
 TEST(UsedUpUrls, AreNotRequestedAgain) {
   HttpServer server(always(answer("503 No", "")));
   RetryPolicy policy = quick_retries();
-  policy.used_up = std::make_shared<UsedUp>();
+  policy.used_up = std::make_shared<http::UsedUp>();
   const std::string reason = "model: " + server.url("/m") + ": 503 Service Unavailable";
   EXPECT_EQ(fetched(*file_at(kSize, {server.url("/m")}, policy)).error->message, reason);
   EXPECT_EQ(server.requests().size(), 4u);
@@ -117,7 +120,7 @@ TEST(UsedUpUrls, OtherOriginsAreAskedAtOnce) {
   HttpServer bad(always(answer("503 No", "")));
   HttpServer good(serves(kBody));
   RetryPolicy policy = quick_retries();
-  policy.used_up = std::make_shared<UsedUp>();
+  policy.used_up = std::make_shared<http::UsedUp>();
   EXPECT_TRUE(fetched(*file_at(kSize, {bad.url("/m")}, policy)).error);
   EXPECT_EQ(fetched(*file_at(kSize, {bad.url("/m"), good.url("/m")}, policy)).text(), describe(kBody));
   EXPECT_EQ(bad.requests().size(), 4u);
@@ -127,7 +130,7 @@ TEST(UsedUpUrls, RefusalsAndAnswersAreNotAmongThem) {
   HttpServer missing(always(answer("404 No", "")));
   HttpServer busy_once(first({answer("503 No", "")}));
   RetryPolicy policy = quick_retries();
-  policy.used_up = std::make_shared<UsedUp>();
+  policy.used_up = std::make_shared<http::UsedUp>();
   for (size_t i = 1; i <= 2; ++i) {
     EXPECT_EQ(fetched(*file_at(kSize, {missing.url("/m")}, policy)).error->code, Code::not_found);
     EXPECT_EQ(missing.requests().size(), i);
@@ -135,11 +138,63 @@ TEST(UsedUpUrls, RefusalsAndAnswersAreNotAmongThem) {
   }
 }
 
+// The requests of one command to an API.
+class ApiOfCommand {
+ public:
+  // The status and the error of a request.
+  std::string sent(const std::string& url) {
+    const auto page = request_with_retry(http_, {.url = url}, 1 << 20, kNeverStop);
+    return page ? std::to_string(page->head.status) : page.error().message;
+  }
+
+ private:
+  http::DirectClient http_{http::Options{.max_retries = 1, .used_up = std::make_shared<http::UsedUp>()}};
+};
+
+// Another name may be answered: that of a busy service.
+TEST(UsedUpUrls, BusyUrlOfAnApiIsNotRequestedAgain) {
+  HttpServer server(always(answer("503 No", "")));
+  ApiOfCommand command;
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(command.sent(server.url("/api")), EndsWith("/api: status 503"));
+  EXPECT_EQ(server.requests().size(), 2u);
+  EXPECT_THAT(command.sent(server.url("/other")), EndsWith("/other: status 503"));
+  EXPECT_EQ(server.requests().size(), 4u);
+  ApiOfCommand next;
+  EXPECT_THAT(next.sent(server.url("/api")), EndsWith("/api: status 503"));
+  EXPECT_EQ(server.requests().size(), 6u);
+}
+
+// It answered once, so it is expected to answer again.
+TEST(UsedUpUrls, ServerOfAnApiThatDoesNotRespondIsNotRequestedAgain) {
+  const auto hangs_up = [count = std::make_shared<std::atomic<size_t>>(0)](const SeenRequest& request, Wire& wire) {
+    if ((*count)++ == 0) return serve_file(request, wire, kBody);
+    wire.close();
+  };
+  HttpServer server(hangs_up);
+  ApiOfCommand command;
+  EXPECT_EQ(command.sent(server.url("/first")), "200");
+  const std::string reason = command.sent(server.url("/second"));
+  const size_t requests = server.requests().size();
+  EXPECT_GT(requests, 2u);
+  EXPECT_EQ(command.sent(server.url("/third")), reason);
+  EXPECT_EQ(command.sent(server.url("/first")), reason);
+  EXPECT_EQ(server.requests().size(), requests);
+}
+
+TEST(UsedUpUrls, RefusalsOfAnApiAreNotAmongThem) {
+  HttpServer server(always(answer("404 No", "")));
+  ApiOfCommand command;
+  for (size_t i = 1; i <= 2; ++i) {
+    EXPECT_EQ(command.sent(server.url("/api")), "404");
+    EXPECT_EQ(server.requests().size(), i);
+  }
+}
+
 TEST(UsedUpUrls, TheirNumberIsLimited) {
-  UsedUp used_up;
-  for (size_t i = 0; i <= UsedUp::kMaxUrls; ++i) used_up.add(std::to_string(i), kBusy);
+  http::UsedUp used_up;
+  for (size_t i = 0; i <= http::UsedUp::kMaxUrls; ++i) used_up.add(std::to_string(i), kBusy);
   EXPECT_TRUE(used_up.find("0"));
-  EXPECT_FALSE(used_up.find(std::to_string(UsedUp::kMaxUrls)));
+  EXPECT_FALSE(used_up.find(std::to_string(http::UsedUp::kMaxUrls)));
   used_up.remove("0");
   EXPECT_FALSE(used_up.find("0"));
 }

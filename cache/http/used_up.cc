@@ -1,6 +1,6 @@
-#include "cache/download/used_up.h"
+#include "cache/http/used_up.h"
 
-namespace weightfs::download {
+namespace weightfs::http {
 
 std::optional<Error> UsedUp::find(const std::string& url) const {
   const std::scoped_lock lock(mutex_);
@@ -18,4 +18,4 @@ void UsedUp::remove(const std::string& url) {
   errors_.erase(url);
 }
 
-}  // namespace weightfs::download
+}  // namespace weightfs::http

@@ -1,5 +1,5 @@
-// The URLs whose retries are used up, for commands: a command that reads many tensors of a server that is down waits
-// for each of its URLs once. A mount asks again at each read.
+// What is not requested again, because the retries are used up, for commands: a command that reads many tensors of a
+// server that is down waits for each of its URLs once, and once for its API. A mount asks again at each read.
 #pragma once
 
 #include <map>
@@ -9,12 +9,13 @@
 
 #include "base/result.h"
 
-namespace weightfs::download {
+namespace weightfs::http {
 
 /// Thread-safe.
 class UsedUp {
  public:
-  /// Why requests to `url` failed; nothing if it may be requested.
+  /// Why requests to `url` failed; nothing if it may be requested. Of an API, also the origin of a server that did not
+  /// respond at all is a URL here.
   std::optional<Error> find(const std::string& url) const;
   void add(const std::string& url, const Error& error);
   /// A request that had begun before was answered.
@@ -27,4 +28,4 @@ class UsedUp {
   std::map<std::string, Error> errors_;
 };
 
-}  // namespace weightfs::download
+}  // namespace weightfs::http
