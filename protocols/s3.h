@@ -41,6 +41,11 @@ struct Keys {
 };
 
 class KeySource;
+struct ListPosition;
+
+/// Where the name of a bucket is in its URLs: before the host, or in the path. `automatic`: before Amazon's hosts, if
+/// it may be there, and in the path at other endpoints. (botocore: s3.addressing_style.)
+enum class Addressing { automatic, path, host };
 
 /// What the command line says of object stores.
 struct BucketFlags {
@@ -58,7 +63,8 @@ struct Settings {
   std::string keys_from = {};     ///< "$AWS_ACCESS_KEY_ID", or the file of the profile; empty without `keys`
   std::string region_from = {};   ///< the variable or profile that has the region, for messages; may be empty
   std::string endpoint_from = {};
-  std::string host = "s3";                           ///< of Amazon: also "s3-fips", "s3.dualstack", "s3-fips.dualstack"
+  std::string host = "s3";  ///< of Amazon: also "s3-fips", "s3.dualstack", "s3-fips.dualstack"
+  Addressing addressing = Addressing::automatic;
   std::shared_ptr<const KeySource> key_source = {};  ///< obtains keys that expire; null: `keys` are all
   std::vector<std::string> files = {};               ///< that of_user() or the source reads
   BucketFlags flags = {};
@@ -92,7 +98,7 @@ struct Object {
 std::string region_of(const std::string& url, const std::string& bucket);
 
 /// Whether a normalized URL is that of a key below `folder` in a bucket, or of a list of such keys, in any region and
-/// at any Settings::host. `endpoint`: as in Settings.
+/// at any Settings::host, with any Addressing. `endpoint`: as in Settings.
 bool is_of_bucket(const std::string& url, const std::string& bucket, const std::string& endpoint,
                   const std::string& folder);
 
@@ -149,6 +155,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   void keep_open(SourcePtr bytes);
   Result<Answer> request(const std::string& key, const std::string& query, std::vector<std::string> headers,
                          size_t max_size);
+  Result<Answer> request_page(const std::string& prefix, ListPosition& at);
   Error error_of(const Answer& answer, std::string_view key) const;
   Result<void> check_head(const Answer& answer, const ObjectName& name, uint64_t size) const;
   Error unreachable(const Error& error, std::string_view key) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/download/request_with_retry.h"
 
 namespace weightfs::download {
 namespace {
@@ -19,6 +20,13 @@ constexpr uint64_t kMaxEncoded = 16 << 20;
 constexpr uint64_t kMaxSurplus = 8 << 20;
 
 Outcome give_up(Code code, std::string message) { return {Next::give_up, {code, std::move(message)}}; }
+
+// Whether the body of a refusal may say why, if nothing else does.
+bool may_have_reason(const Outcome& outcome, const http::Response& response) {
+  const int status = response.status;
+  return outcome.next == Next::give_up && response.header("x-error-message").empty() &&
+         (status == 400 || status == 401 || status == 403);
+}
 
 // The origin's credentials, if `url` (its URL or a redirect target) has the same scheme, host and port; else null.
 std::shared_ptr<http::Credentials> credentials_for(const Origin& origin, const std::string& url) {
@@ -124,13 +132,17 @@ Result<void> RangeRequest::on_response(const http::Response& response) {
   // Redirect targets expire (signed URLs of object stores): resolve the redirect again.
   if (outcome.next == Next::give_up && !state_.redirect.empty()) outcome.next = Next::retry_now;
   forget_redirect();
-  if (origin().error_text == nullptr || response.status < 300) return end(std::move(outcome));
+  if (response.status < 300 || (origin().error_text == nullptr && !may_have_reason(outcome, response)))
+    return end(std::move(outcome));
   outcome_ = std::move(outcome);  // the body describes it
   return {};
 }
 
 Outcome RangeRequest::with_error_text(Outcome outcome) const {
-  const std::string text = error_body_.empty() ? "" : origin().error_text(error_body_);
+  const auto describe = origin().error_text;
+  const std::string text = error_body_.empty()   ? ""
+                           : describe == nullptr ? refusal_reason(error_body_)
+                                                 : describe(error_body_);
   if (!text.empty()) outcome.error.message += ": " + text;
   if (is_timeout_of_store(error_body_)) outcome.next = Next::retry_later;
   return outcome;

@@ -34,6 +34,27 @@ std::string reason_in(const Value& value) {
   return {};
 }
 
+// The text of the first element of that name; empty if there is none.
+std::string_view element_in(std::string_view xml, std::string_view name) {
+  const size_t begin = xml.find(fmt::format("<{}>", name));
+  const size_t end = xml.find(fmt::format("</{}>", name), std::min(begin, xml.size()));
+  if (begin == xml.npos || end == xml.npos) return {};
+  return xml.substr(begin + name.size() + 2, end - begin - name.size() - 2);
+}
+
+// Without the queries of URLs: signatures and tokens.
+std::string shown_reason(std::string_view text) {
+  std::string shown;
+  bool is_query = false;
+  for (size_t i = 0; i < text.size() && shown.size() < kMaxReason; ++i) {
+    const bool is_space = text[i] == ' ' || text[i] == '\t';
+    if (text[i] == '?' && i + 1 < text.size() && text[i + 1] != ' ') is_query = true;
+    if (is_space) is_query = false;
+    if (!is_query) shown += text[i];
+  }
+  return printable(shown);
+}
+
 }  // namespace
 
 Result<Response> send_request(http::Client& http, const http::Request& request, size_t max_size,
@@ -109,6 +130,20 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
     if (!pause && !stop.stop_requested() && !is_cancelled()) tries.give_up(pause.error(), page.has_value());
     if (!backoff.wait(error, TRY(pause), stop)) return tl::unexpected(error);
   }
+}
+
+std::string refusal_reason(const std::string& body) {
+  const std::string_view text = trimmed(body);
+  if (text.empty() || begins_web_page(text)) return {};
+  if (text.front() == '{') {
+    const auto value = parse_body({.body = body});
+    return value ? shown_reason(reason_in(*value)) : "";
+  }
+  if (text.front() == '<') return shown_reason(element_in(text, "Message"));
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  const bool is_text =
+      std::ranges::none_of(line, [](char c) { return static_cast<unsigned char>(c) < ' ' && c != '\t'; });
+  return is_text ? shown_reason(line) : "";
 }
 
 std::optional<Error> web_page_error(const Response& page) {

@@ -25,6 +25,11 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
 /// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
 std::string error_detail(const Response& page);
 
+/// What the body of a refusal says, as a printable text of about 300 bytes: a text of JSON as in error_detail(), the
+/// message of XML, or the first line of a plain text. Without the queries of URLs, which may be secret. Empty for a web
+/// page, and for other bytes.
+std::string refusal_reason(const std::string& body);
+
 /// As send_request(), with http::Options::max_retries for network errors, temporary statuses like 429 and 503, and a
 /// timeout of an object store; then fails with network, and what `describe` reads in the last response. With
 /// http::Options::used_up, later requests to the same URL fail with that at once, and after network errors all to its

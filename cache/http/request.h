@@ -175,7 +175,9 @@ struct Response {
 };
 
 /// Whether a server may answer a repetition of the request otherwise: 408, 425, 429 and 5xx.
-constexpr bool is_temporary(int status) { return status == 408 || status == 425 || status == 429 || status >= 500; }
+constexpr bool is_temporary(int status) {
+  return status == 408 || status == 425 || status == 429 || (status >= 500 && status != 501);
+}
 
 /// Receives a response. The functions are called in the thread of perform(), and end the request by failing.
 struct ResponseHandler {

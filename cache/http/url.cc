@@ -37,6 +37,21 @@ bool is_web(const CurlUrl& url) {
   return scheme == "http" || scheme == "https";
 }
 
+// The port of a URL that is no number of 16 bits; empty for any other URL.
+std::string invalid_port(std::string_view text) {
+  const size_t host_at = text.find("//");
+  if (host_at == text.npos) return {};
+  std::string_view host = text.substr(host_at + 2);
+  host = host.substr(0, host.find_first_of("/?#\\"));
+  const size_t colon = host.rfind(':');
+  if (colon == host.npos || host.find(']', colon) != host.npos) return {};
+  const std::string_view port = host.substr(colon + 1);
+  constexpr size_t kMaxDigits = 20;
+  const bool is_number =
+      !port.empty() && port.size() <= kMaxDigits && port.find_first_not_of("0123456789") == port.npos;
+  return is_number && !parse_number<uint16_t>(port) ? std::string(port) : "";
+}
+
 }  // namespace
 
 std::string with_lower_case_host(std::string url) {
@@ -52,6 +67,8 @@ std::string with_lower_case_host(std::string url) {
 
 Result<Url> parse_url(const std::string& text) {
   const CurlUrl url = parse(with_lower_case_host(text));
+  if (const std::string port = url == nullptr ? invalid_port(text) : ""; !port.empty())
+    return failure(Code::unsupported, fmt::format("invalid URL: its port {} is above 65535", port));
   if (!is_web(url))
     return failure(Code::unsupported, fmt::format("{}: only http and https are supported", printable_url(text)));
   if (!part(url, CURLUPART_USER).empty() || !part(url, CURLUPART_PASSWORD).empty())

@@ -67,7 +67,7 @@ void add_settings(Packer& out, const s3::Settings* settings) {
   const s3::Settings none;
   const s3::Settings& of = settings == nullptr ? none : *settings;
   out.number(settings != nullptr).text(of.region).text(of.endpoint).text(of.note);
-  out.text(of.region_from).text(of.endpoint_from).text(of.host);
+  out.text(of.region_from).text(of.endpoint_from).text(of.host).number(static_cast<uint64_t>(of.addressing));
 }
 
 std::shared_ptr<const s3::Settings> settings_in(Unpacker& in, const s3::Dialect& dialect) {
@@ -77,6 +77,7 @@ std::shared_ptr<const s3::Settings> settings_in(Unpacker& in, const s3::Dialect&
   for (std::string* const field : {&settings->region, &settings->endpoint, &settings->note, &settings->region_from,
                                    &settings->endpoint_from, &settings->host})
     *field = in.text();
+  settings->addressing = static_cast<s3::Addressing>(std::min<uint64_t>(in.number(), 2));
   return has_settings ? settings : nullptr;
 }
 

@@ -43,6 +43,19 @@ Result<void> set_host(Settings& settings, const aws::Profile& profile) {
                                                 is_fips ? "AWS_USE_FIPS_ENDPOINT" : "AWS_USE_DUALSTACK_ENDPOINT"));
 }
 
+// (botocore's configuration: `s3 = addressing_style`.)
+Result<void> set_addressing(Settings& settings, const aws::Profile& profile) {
+  const std::string style = lower_case(profile.get("s3.addressing_style"));
+  if (style == "virtual")
+    settings.addressing = Addressing::host;
+  else if (style == "path")
+    settings.addressing = Addressing::path;
+  else if (!style.empty() && style != "auto")
+    return failure(Code::unsupported,
+                   fmt::format("{}: addressing_style = {}: not auto, path or virtual", profile.shown(), quoted(style)));
+  return {};
+}
+
 }  // namespace
 
 Result<Settings> Settings::of_user(const BucketFlags& flags) {
@@ -55,6 +68,7 @@ Result<Settings> Settings::of_user(const BucketFlags& flags) {
       first_set({"AWS_REGION", "AWS_DEFAULT_REGION"}, profile.get("region"), profile.shown());
   set_endpoint(settings, profile);
   TRY_VOID(set_host(settings, profile));
+  TRY_VOID(set_addressing(settings, profile));
   aws::ChosenKeys chosen =
       TRY(aws::choose_keys({files, profile, !required.empty(), settings.region, flags.credentials_file}));
   settings.keys = std::move(chosen.keys);

@@ -20,6 +20,12 @@ bool is_host_label(const std::string& bucket) {
          bucket.back() != '-';
 }
 
+// Whether a host, with a port or not, is an address: nothing can be before it.
+bool is_address(std::string_view host) {
+  host = host.substr(0, host.find('/'));
+  return host.starts_with('[') || host.find_first_not_of("0123456789.:") == host.npos;
+}
+
 bool names_version(std::string_view query) {
   const std::string_view name = query.substr(0, query.find('='));
   return name.size() < query.size() && (name == kAmazon.version_parameter || name == kGoogle.version_parameter);
@@ -41,10 +47,18 @@ bool is_generation(std::string_view text) {
 }
 
 std::string url_of(const std::string& bucket, const std::string& endpoint, std::string_view host,
-                   const std::string& region) {
-  if (!endpoint.empty()) return fmt::format("{}/{}", endpoint.substr(0, endpoint.find_last_not_of('/') + 1), bucket);
+                   const std::string& region, Addressing addressing) {
+  if (!endpoint.empty()) {
+    const std::string server = endpoint.substr(0, endpoint.find_last_not_of('/') + 1);
+    const size_t host_at = server.find("://");
+    const bool is_before_host = addressing == Addressing::host && is_host_label(bucket) && host_at != server.npos &&
+                                !is_address(std::string_view(server).substr(host_at + 3));
+    if (!is_before_host) return fmt::format("{}/{}", server, bucket);
+    return fmt::format("{}{}.{}", server.substr(0, host_at + 3), bucket, server.substr(host_at + 3));
+  }
   const std::string domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  if (is_host_label(bucket)) return fmt::format("https://{}.{}.{}.{}", bucket, host, region, domain);
+  if (is_host_label(bucket) && addressing != Addressing::path)
+    return fmt::format("https://{}.{}.{}.{}", bucket, host, region, domain);
   return fmt::format("https://{}.{}.{}/{}", host, region, domain, bucket);
 }
 
@@ -59,16 +73,27 @@ std::string region_of(const std::string& url, const std::string& bucket) {
   return "";
 }
 
+namespace {
+
+// The URL of the bucket that `url` is below, with a `/` at its end; empty if it is none.
+std::string place_of(const std::string& url, const std::string& bucket, const std::string& endpoint,
+                     const std::string& region) {
+  for (const Addressing addressing : {Addressing::path, Addressing::host})
+    for (const char* const host : kHosts) {
+      std::string place = http::normalized_url(url_of(bucket, endpoint, host, region, addressing) + "/");
+      if (url.starts_with(place)) return place;
+    }
+  return "";
+}
+
+}  // namespace
+
 bool is_of_bucket(const std::string& url, const std::string& bucket, const std::string& endpoint,
                   const std::string& folder) {
   const std::string region = endpoint.empty() ? region_of(url, bucket) : "";
   if (endpoint.empty() && region.empty()) return false;
-  std::string place;
-  for (const char* const host : kHosts) {
-    place = http::normalized_url(url_of(bucket, endpoint, host, region) + "/");
-    if (url.starts_with(place)) break;
-  }
-  if (!url.starts_with(place)) return false;
+  const std::string place = place_of(url, bucket, endpoint, region);
+  if (place.empty()) return false;
   const std::string_view rest = std::string_view(url).substr(place.size());
   const size_t question = std::min(rest.find('?'), rest.size());
   const std::string_view key = rest.substr(0, question);
@@ -78,18 +103,17 @@ bool is_of_bucket(const std::string& url, const std::string& bucket, const std::
            (query.empty() || (names_version(query) && query.find('&') == query.npos));
   // The parameters of a list, each once.
   std::string_view prefix;
-  bool is_list = false;
   for (size_t parameters = 0; !query.empty(); ++parameters) {
     const std::string_view one = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(query.size(), one.size() + 1));
     const std::string_view name = one.substr(0, one.find('='));
-    if (name == "list-type") is_list = one == "list-type=2";
+    if (name == "list-type" && one != "list-type=2") return false;
     if (name == "prefix" && !std::exchange(prefix, one).empty()) return false;
-    constexpr std::array<std::string_view, 5> kNames = {"continuation-token", "encoding-type", "list-type", "max-keys",
-                                                        "prefix"};
+    constexpr std::array<std::string_view, 6> kNames = {"continuation-token", "encoding-type", "list-type", "marker",
+                                                        "max-keys",           "prefix"};
     if (parameters >= kNames.size() || std::ranges::find(kNames, name) == kNames.end()) return false;
   }
-  return is_list && prefix.starts_with("prefix=" + http::url_encoded(folder));
+  return prefix.starts_with("prefix=" + http::url_encoded(folder));
 }
 
 }  // namespace weightfs::s3

@@ -12,6 +12,7 @@
 #include "cache/address_policy.h"
 #include "cache/download/request_with_retry.h"
 #include "protocols/s3/bucket_url.h"
+#include "protocols/s3/list_query.h"
 #include "protocols/s3/listed_bytes.h"
 #include "protocols/s3/signature.h"
 #include "protocols/s3/stated_hash.h"
@@ -24,6 +25,7 @@ const std::string kDefaultRegion = "us-east-1";
 constexpr size_t kMaxPage = 8 << 20;  // bytes; 1000 keys of 1024 bytes, encoded
 constexpr size_t kMaxPages = 1000;
 constexpr size_t kMaxToken = 4096;
+constexpr const char* kVirtualAdvice = "; set addressing_style = virtual below `s3 =` in the profile";
 // Objects of a listing that nothing holds: more than the shards of a large model. Each has two descriptors.
 constexpr size_t kMaxOpen = 192;
 constexpr uint64_t kHead = download::RemoteFile::kHead;
@@ -167,7 +169,7 @@ std::shared_ptr<const Bucket::Place> Bucket::place() const {
 
 void Bucket::move_to(std::string region) {
   auto place = std::make_shared<Place>();
-  place->url = url_of(name_, settings_.endpoint, settings_.host, region);
+  place->url = url_of(name_, settings_.endpoint, settings_.host, region, settings_.addressing);
   place->dialect = settings_.dialect;
   place->signer = std::make_shared<http::FixedCredentials>("");
   if (http_ != nullptr)
@@ -205,7 +207,8 @@ Error Bucket::error_of(const Answer& answer, std::string_view key) const {
   if (status == 404) return {Code::not_found, fmt::format("{}: {}", shown(key), detail)};
   const std::string tried = answer.place->signer->description();
   if (status == 401 || status == 403)
-    return {Code::forbidden, fmt::format("access denied to {}: {} ({})", shown(key), detail, tried)};
+    return {Code::forbidden, fmt::format("access denied to {}: {} ({}){}", shown(key), detail, tried,
+                                         text.starts_with("SecondLevelDomainForbidden") ? kVirtualAdvice : "")};
   return {Code::unsupported, fmt::format("{}: {} ({})", shown(key), detail, tried)};
 }
 
@@ -366,21 +369,29 @@ Result<std::vector<Object>> Bucket::list(const std::string& prefix) {
   return objects;
 }
 
+// The first page also by ListObjects, if the store refuses ListObjectsV2; the error is that of the latter.
+Result<Bucket::Answer> Bucket::request_page(const std::string& prefix, ListPosition& at) {
+  Answer answer = TRY(request("", at.query(prefix), {}, kMaxPage));
+  if (at.is_v1 || !at.after.empty() || !refuses_v2(answer.page)) return answer;
+  ListPosition older{.is_v1 = true};
+  auto second = request("", older.query(prefix), {}, kMaxPage);
+  if (!second || second->page.head.status != 200) return answer;
+  at = std::move(older);
+  return second;
+}
+
 Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
   std::vector<Object> objects;
-  std::set<std::string> tokens;
-  std::string token;
+  std::set<std::string> positions;
+  ListPosition at;
   for (size_t pages = 0; pages < kMaxPages; ++pages) {
-    // The parameters are sorted, as the signature needs them.
-    const std::string from = token.empty() ? "" : fmt::format("continuation-token={}&", http::url_encoded(token));
-    const std::string query =
-        fmt::format("?{}encoding-type=url&list-type=2&max-keys=1000&prefix={}", from, http::url_encoded(prefix));
-    const auto answer = request("", query, {}, kMaxPage);
+    const auto answer = request_page(prefix, at);
     if (!answer) return failure(unreachable(answer.error(), prefix));
     if (answer->page.head.status != 200) return tl::unexpected(error_of(*answer, prefix));
     if (const auto refused = download::web_page_error(answer->page)) return failure(unreachable(*refused, prefix));
     auto page = parse_listing(answer->page.body);
     if (!page) return failure(page.error().code, fmt::format("{}: {}", shown(prefix), page.error().message));
+    if (page->is_truncated) at.move_behind(*page);
     for (Object& object : page->objects) {
       if (!object.key.starts_with(prefix))
         return failure(Code::corrupt, fmt::format("{}: the server lists {}, which is not below it", shown(prefix),
@@ -391,8 +402,7 @@ Result<std::vector<Object>> Bucket::list_online(const std::string& prefix) {
       objects.push_back(std::move(object));
     }
     if (!page->is_truncated) return objects;
-    token = std::move(page->next);
-    if (token.empty() || token.size() > kMaxToken || !tokens.insert(token).second) break;
+    if (at.after.empty() || at.after.size() > kMaxToken || !positions.insert(at.after).second) break;
   }
   return failure(Code::corrupt, fmt::format("{}: the server's listing does not end", shown(prefix)));
 }

@@ -178,6 +178,42 @@ class Objects(S3TestCase):
         self.assertEqual(len(listed.stdout.splitlines()), 10)
         self.assertEqual(self.count(path="/models/"), 4)
 
+    # semantics 23.1: stores that have only the first version of listings
+    def test_store_without_the_second_version_of_listings(self):
+        self.login()
+        self.store.page = 3
+        names = {f"tiny/a{i:02}.txt": b"%d" % i for i in range(8)}
+        for key, data in names.items():
+            self.store.put("models", key, data)
+        shown = sorted(key[len("tiny/"):] for key in names)
+        for v2, requests in (("ignored", 3), (400, 4), (405, 4), (501, 4)):
+            with self.subTest(v2):
+                self.store.v2 = v2
+                before = len(self.store.requests())
+                done = run("ls", "--all", "s3://models/tiny/")
+                self.assertEqual((done.returncode, done.stdout.splitlines()), (0, shown), done.stderr)
+                self.assertEqual(len(self.store.requests()) - before, requests)
+
+    # semantics 23.5
+    def test_store_that_wants_the_bucket_before_its_host_is_explained(self):
+        self.login()
+        error = in_xml("Error", in_xml("Code", "SecondLevelDomainForbidden") + in_xml("Message", "No."))
+        self.store.before.append(responds(403, error.encode()))
+        status, text = self.message("s3://models/tiny/")
+        self.assertEqual(status, 4)
+        self.assertIn("SecondLevelDomainForbidden: No", text)
+        self.assertIn("; set addressing_style = virtual below `s3 =` in the profile", text)
+
+    # semantics 23.5
+    def test_refusal_of_both_versions_is_that_of_the_second(self):
+        self.login()
+        self.store.v2 = 405
+        self.store.buckets["models"] = {}
+        self.store.before.append(lambda request: responds(403)(request) if "list-type" not in request.query else None)
+        status, text = self.message("s3://models/tiny/")
+        self.assertEqual(status, 4)
+        self.assertIn("list-type is not known", text)
+
     # semantics 23.3
     def test_many_objects_need_few_descriptors(self):
         self.login()
@@ -702,7 +738,7 @@ class HostileListings(S3TestCase):
 
     # docs/design/limits.md
     def test_tokens_that_repeat_end_with_an_error(self):
-        for tokens in (("same", "same"), ("a", "b", "a"), ("",), ("x" * 5000,)):
+        for tokens in (("same", "same"), ("a", "b", "a"), ("", ""), ("x" * 5000,)):
             with self.subTest(tokens):
                 pages = iter(tokens)
                 self.store.listing = lambda query: self.page(self.entry("p/x"), truncated="true", token=next(pages))

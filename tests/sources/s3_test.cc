@@ -211,6 +211,17 @@ TEST_F(S3SettingsTest, ProfileIsReadFromBothFiles) {
   EXPECT_EQ(found->keys->token, "t");
   EXPECT_EQ(found->region, "eu-west-1");
   EXPECT_EQ(found->endpoint, "https://own.example");
+  EXPECT_EQ(found->addressing, s3::Addressing::path);
+}
+
+TEST_F(S3SettingsTest, AddressingStyleIsThatOfTheProfile) {
+  const auto style = [&](const std::string& value) {
+    file("AWS_CONFIG_FILE", "[default]\ns3 =\n  addressing_style = " + value + "\n");
+    return s3::Settings::of_user();
+  };
+  EXPECT_EQ(style("virtual")->addressing, s3::Addressing::host);
+  EXPECT_EQ(style("auto")->addressing, s3::Addressing::automatic);
+  EXPECT_THAT(style("other").error().message, HasSubstr("addressing_style = \"other\": not auto, path or virtual"));
 }
 
 TEST_F(S3SettingsTest, WhatIsNotSupportedIsNamed) {

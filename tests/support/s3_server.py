@@ -1,5 +1,5 @@
-"""An object store on 127.0.0.1 that speaks a part of the API of Amazon S3: GetObject, HeadObject, ListObjectsV2. It verifies the
-signatures of requests (AWS Signature Version 4) by an implementation of its own. Standard library only.
+"""An object store on 127.0.0.1 that speaks a part of the API of Amazon S3: GetObject, HeadObject, ListObjectsV2, ListObjects. It
+verifies the signatures of requests (AWS Signature Version 4) by an implementation of its own. Standard library only.
 
 Run as a program, it serves the files of a directory as a bucket, until its standard input ends:
     python3 tests/support/s3_server.py BUCKET DIR
@@ -84,6 +84,7 @@ class S3Server:
         self.region, self.token, self.page = region, token, page
         self.keys = {KEY_ID: Key(SECRET)}  # the access keys that are valid
         self.before = []          # scripts that are called first with each request; one that returns a response has answered
+        self.v2 = None            # "ignored": it lists by ListObjects only; a status: it refuses ListObjectsV2 with that
         self.listing = None       # replaces the page of a listing: f(query) -> XML
         self.wrong_region_status = 400
         self.clock = lambda: datetime.datetime.now(datetime.timezone.utc)
@@ -112,8 +113,11 @@ class S3Server:
         self.check_signature(request, bucket)
         if bucket not in self.buckets:
             raise Refused(404, "NoSuchBucket", "The specified bucket does not exist")
-        if key == "" and request.query.get("list-type") == "2":
-            return 200, XML, self.list(request.query, bucket).encode()
+        if key == "" and "prefix" in request.query:
+            is_v2 = request.query.get("list-type") == "2"
+            if is_v2 and self.v2 not in (None, "ignored"):
+                raise Refused(self.v2, "InvalidArgument" if self.v2 == 400 else "NotImplemented", "list-type is not known")
+            return 200, XML, self.list(request.query, bucket, is_v2 and self.v2 is None).encode()
         return self.get(request, bucket, key)
 
     def check_signature(self, request, bucket):
@@ -153,13 +157,13 @@ class S3Server:
             raise Refused(403, "SignatureDoesNotMatch",
                           "The request signature we calculated does not match the signature you provided.")
 
-    def list(self, query, bucket):
+    def list(self, query, bucket, is_v2=True):
         if self.listing is not None:
             return self.listing(query)
-        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "") if is_v2 else ""
         if after and not after.startswith("after+/="):
             raise Refused(400, "InvalidArgument", "The continuation token provided is incorrect")
-        last = urllib.parse.unquote(after[len("after+/="):])
+        last = urllib.parse.unquote(after[len("after+/="):]) if is_v2 else query.get("marker", "")
         keys = sorted(key for key in self.buckets[bucket] if key.startswith(prefix) and key > last)
         size = min(self.page, int(query.get("max-keys", "1000")))
         page, more = keys[:size], len(keys) > size
@@ -167,7 +171,7 @@ class S3Server:
         text = in_xml("Name", bucket) + in_xml("Prefix", encode(prefix)) + in_xml("KeyCount", str(len(page)))
         text += in_xml("EncodingType", "url") if encode is not escaped else ""
         text += in_xml("IsTruncated", "true" if more else "false")
-        if more:
+        if more and is_v2:  # ListObjects states a marker only with a delimiter
             text += in_xml("NextContinuationToken", escaped("after+/=" + urllib.parse.quote(page[-1])))
         for key in page:
             stored = self.buckets[bucket][key]

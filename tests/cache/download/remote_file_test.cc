@@ -126,6 +126,27 @@ TEST(RemoteFile, ErrorBodyIsDescribed) {
   EXPECT_EQ(done.error().message, server.url("/m") + ": 403 Forbidden: 4096 bytes of x");
 }
 
+// A CDN says in the body why it refuses: as text, JSON or XML.
+TEST(RemoteFile, RefusalHasTheReasonInItsBody) {
+  const auto error_with = [](const std::string& status, const std::string& body, const std::string& header = "") {
+    HttpServer server(always(answer(status, body, {header.empty() ? "X-A: b" : header})));
+    const std::string message = fetched(kSize, {server.url("/m")}).error->message;
+    const size_t end = message.find(server.url("/m"));
+    return message.substr(end + server.url("/m").size());
+  };
+  const std::string no = "403 Forbidden";
+  EXPECT_EQ(error_with(no, "Auth failed: invalid range\nrequest 7\n"), ": 403 Forbidden: Auth failed: invalid range");
+  EXPECT_EQ(error_with(no, R"({"error": "no\u001b[31m entry"})"), ": 403 Forbidden: no\\x1b[31m entry");
+  EXPECT_EQ(error_with(no, "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Expired</Message></Error>"),
+            ": 403 Forbidden: Expired");
+  EXPECT_EQ(error_with(no, "no access to /m?sig=secret&b=2 today"), ": 403 Forbidden: no access to /m today");
+  for (const char* const nothing : {"", "<!DOCTYPE html><html>Sign in</html>", "<a>x</a>", "\x01\x02", "{broken"})
+    EXPECT_EQ(error_with(no, nothing), ": 403 Forbidden") << nothing;
+  EXPECT_LE(error_with(no, std::string(100'000, 'x')).size(), 400U);
+  EXPECT_EQ(error_with(no, "text", "X-Error-Message: reason"), ": 403 Forbidden, reason");
+  EXPECT_EQ(error_with("404 Not Found", "text"), ": 404 Not Found");
+}
+
 // ---- invalid responses
 
 TEST(RemoteFile, WrongContentLengthIsRejected) {

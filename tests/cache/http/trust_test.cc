@@ -146,6 +146,8 @@ TEST(HttpClient, PlainHttpIsLoopbackOnlyUnlessInsecure) {
 
 TEST(HttpClient, OnlyHttpAndHttpsAreAllowed) {
   EXPECT_EQ(send(get("file:///etc/passwd?q")), "unsupported: file:///etc/passwd: only http and https are supported");
+  for (const char* const url : {"http://127.0.0.1:70000/m", "https://[::1]:70000", "HTTP://user@host.example:70000?q"})
+    EXPECT_EQ(send(get(url)), "unsupported: invalid URL: its port 70000 is above 65535") << url;
   EXPECT_THAT(send(get("nothing at all\x01")), HasSubstr("unsupported: "));
   EXPECT_THAT(send(get("")), HasSubstr("unsupported: "));
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "protocols/s3.h"
+#include "protocols/s3/bucket_url.h"
 
 namespace weightfs::s3::s3_bucket_names_test {
 namespace {
@@ -24,6 +25,43 @@ TEST(BucketHosts, EveryHostOfAmazonIsOfItsBucketAndRegion) {
         "https://models.s3.eu-west-1.amazonaws.com.evil/llama/x", "https://models.s3.evil.example/llama/x",
         "http://models.s3.eu-west-1.amazonaws.com/llama/x"})
     EXPECT_FALSE(is_of_bucket(url, "models", "", "llama/")) << url;
+}
+
+TEST(BucketHosts, NameIsWhereTheProfileSays) {
+  const auto url = [](const std::string& bucket, const std::string& endpoint, Addressing addressing) {
+    return url_of(bucket, endpoint, "s3", "eu-west-1", addressing);
+  };
+  EXPECT_EQ(url("models", "https://oss.example:9000/", Addressing::automatic), "https://oss.example:9000/models");
+  EXPECT_EQ(url("models", "https://oss.example:9000/", Addressing::host), "https://models.oss.example:9000");
+  EXPECT_EQ(url("my.models", "https://oss.example", Addressing::host), "https://oss.example/my.models");
+  EXPECT_EQ(url("models", "http://127.0.0.1:9000", Addressing::host), "http://127.0.0.1:9000/models");
+  EXPECT_EQ(url("models", "http://[::1]:9000", Addressing::host), "http://[::1]:9000/models");
+  EXPECT_EQ(url("models", "", Addressing::automatic), "https://models.s3.eu-west-1.amazonaws.com");
+  EXPECT_EQ(url("models", "", Addressing::path), "https://s3.eu-west-1.amazonaws.com/models");
+}
+
+TEST(BucketHosts, BothPlacesOfTheNameAreOfTheBucket) {
+  const std::string endpoint = "https://oss.example";
+  for (const char* const below : {"https://oss.example/models/", "https://models.oss.example/"}) {
+    EXPECT_TRUE(is_of_bucket(std::string(below) + "llama/x", "models", endpoint, "llama/")) << below;
+    EXPECT_FALSE(is_of_bucket(std::string(below) + "other/x", "models", endpoint, "llama/")) << below;
+  }
+  EXPECT_TRUE(is_of_bucket("https://s3.eu-west-1.amazonaws.com/models/llama/x", "models", "", "llama/"));
+  for (const char* const url : {"https://other.oss.example/llama/x", "https://models.oss.example.evil/llama/x",
+                                "http://models.oss.example/llama/x"})
+    EXPECT_FALSE(is_of_bucket(url, "models", endpoint, "llama/")) << url;
+}
+
+TEST(BucketHosts, ListsOfBothVersionsAreOfTheBucket) {
+  const std::string list = "https://oss.example/models/?";
+  const auto is_list = [&](const std::string& query) {
+    return is_of_bucket(list + query, "models", "https://oss.example", "llama/");
+  };
+  EXPECT_TRUE(is_list("encoding-type=url&list-type=2&max-keys=1000&prefix=llama%2F"));
+  EXPECT_TRUE(is_list("encoding-type=url&marker=llama%2Fx&max-keys=1000&prefix=llama%2F"));
+  for (const char* const other : {"", "acl", "encoding-type=url&max-keys=1000", "list-type=3&prefix=llama%2F",
+                                  "prefix=other%2F", "prefix=llama%2F&policy", "prefix=llama%2F&prefix=other%2F"})
+    EXPECT_FALSE(is_list(other)) << other;
 }
 
 TEST(BucketNames, NamesThatNeedAnotherProtocolAreRefused) {
