@@ -88,8 +88,10 @@ Command serve_command() {
       source_options(given->options.open_options, given->options.store_flags, own_http_options(given->options));
   return {"serve",
           "serve models over HTTP: every file of a mount as a URL",
-          {arguments("SOURCE", "model files, directories of models, Ollama stores or names, as for mount",
-                     given->sources, Argument::Count::some)},
+          {arguments("SOURCE",
+                     "model files, directories of models, Ollama stores or names, as for mount; none is needed with "
+                     "--mirror hf=URL",
+                     given->sources, Argument::Count::any)},
           std::move(groups),
           {},
           [given] { return serve(*given); }};

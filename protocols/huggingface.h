@@ -3,6 +3,7 @@
 // (docs/formats/huggingface.md)
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,7 +48,14 @@ struct Hub {
   http::ClientPtr http;  ///< null: offline
   BlobStorePtr store;
   http::CredentialsPtr credentials;  ///< without a token if there is none for this server
+  /// A request to the API fails with network after this time, and is not repeated; 0: it is repeated as others are.
+  std::chrono::milliseconds within{0};
 };
+
+/// Names of errors (Error::name): of not_found for a revision, and of forbidden for a repository to which access has to
+/// be requested.
+inline constexpr std::string_view kNoRevision = "revision-not-found";
+inline constexpr std::string_view kGated = "gated";
 
 /// The user's token for a server, for a keyring: sent to the server of $HF_ENDPOINT and to the Hub only, not to one
 /// that only a name has. It is read for each request; as long as it is not valid, the last one is sent. Fails with
@@ -61,6 +69,17 @@ Result<Hub> hub_of(const Name& name, BlobStorePtr store, http::ClientPtr http, b
 /// The URLs below which all requests for a repository go; each ends with `/`. Its API has more, such as tokens to
 /// write.
 std::vector<std::string> urls_of(const std::string& endpoint, const Name& name);
+
+/// Whether `id` is the ORG/NAME of a model as the Hub gives them (huggingface_hub, utils/_validators.py), and matches
+/// one of the patterns, in which `*` and `?` stand for any characters (fnmatch(3), also for `/`).
+bool is_permitted_model(const std::string& id, const std::vector<std::string>& patterns);
+
+/// Whether a normalized URL is for the revisions, lists and files of such a model; `below` is the URL of the server,
+/// with a `/` at its end.
+bool is_of_permitted_model(std::string_view url, std::string_view below, const std::vector<std::string>& patterns);
+
+/// Whether it may be the name of a branch, a tag or a commit.
+bool is_revision(std::string_view text);
 
 /// A commit, and what the Hub says about the repository.
 struct Revision {

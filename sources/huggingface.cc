@@ -121,12 +121,20 @@ Result<std::vector<Scope>> scopes_of_huggingface(const std::string& text, const 
   return scopes_at(hub.endpoint, name);
 }
 
+Scope scope_of_models(const std::string& endpoint, std::vector<std::string> patterns) {
+  return {.below = http::normalized_url(endpoint + "/"),
+          .paths = Scope::Paths::models,
+          .credentials = {.kind = http::CredentialsName::Kind::hub, .server = endpoint},
+          .patterns = std::move(patterns)};
+}
+
 // The Hub answers with the same request for the new id: ENDPOINT/api/models/new/name/revision/main.
 std::vector<Scope> scopes_after_renaming(const std::vector<Scope>& scopes, const std::string& from,
                                          const std::string& to) {
   const std::string old_url = http::normalized_url(from), new_url = http::normalized_url(to);
   for (const Scope& scope : scopes) {
-    if (scope.credentials.kind != http::CredentialsName::Kind::hub || !is_in(scope, old_url)) continue;
+    const bool is_one = scope.credentials.kind == http::CredentialsName::Kind::hub && scope.paths == Scope::Paths::all;
+    if (!is_one || !is_in(scope, old_url)) continue;
     const std::string& endpoint = scope.credentials.server;
     const std::string kind = scope.below.ends_with("/tree/") ? "/tree/" : "/revision/";
     const std::string tail = kind + old_url.substr(scope.below.size());

@@ -185,6 +185,8 @@ bool is_in(const Scope& scope, const std::string& url) {
   if (scope.paths == Scope::Paths::bucket)
     return s3::is_of_bucket(normalized, scope.bucket, scope.credentials.server, scope.folder);
   if (scope.below.empty() || http::origin_of(scope.below) != origin) return false;
+  if (scope.paths == Scope::Paths::models)
+    return huggingface::is_of_permitted_model(normalized, scope.below, scope.patterns);
   if (scope.paths == Scope::Paths::container) return azure::is_of_container(normalized, scope.below, scope.folder);
   // The Hub accepts a name in capitals or small letters.
   const bool is_hub = scope.credentials.kind == http::CredentialsName::Kind::hub;

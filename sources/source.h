@@ -158,12 +158,14 @@ struct Scope {
     registry,   ///< manifests, blobs and referrers of the repository at `below`
     bucket,     ///< keys below `folder` in a bucket, and lists of them
     container,  ///< the same of Azure Storage; `below` is the container
+    models,     ///< revisions, lists and files of the models of a Hub whose names match a pattern
   };
   std::string below = {};  ///< a normalized URL; empty: of a bucket of Amazon S3, in any region
   Paths paths = Paths::all;
   http::CredentialsName credentials = {};  ///< for these requests; the region of a bucket is that of a request
   std::string query = {};                  ///< what follows `?` in each request to a registry
   std::string bucket = {}, folder = {};    ///< the name of the bucket, and the beginning of all keys
+  std::vector<std::string> patterns = {};  ///< as for huggingface::is_permitted_model()
 };
 
 /// Whether a request for `url` belongs to the scope. A path with `.` or `..` as a component, however encoded, does only
@@ -177,6 +179,9 @@ MirrorTable mirrors_of_sources(const std::vector<std::string>& sources, const Op
 /// links in containers are no part of it, and so has a name that is not valid.
 std::vector<Scope> scopes_of(const std::vector<std::string>& sources, const OpenOptions& options,
                              const std::vector<std::string>& cache_mirrors);
+
+/// That of the models of a Hub that may be requested by a name that a client sends. `endpoint` has no `/` at its end.
+Scope scope_of_models(const std::string& endpoint, std::vector<std::string> patterns);
 
 /// The scopes of a repository of the Hub that has another name by now, in those of which one was redirected `from` a
 /// URL `to` another one; none if it is no such redirect.

@@ -213,7 +213,9 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   options.registries.plain_http = flags.requests.insecure;
   greeting.mirrors = mirrors_of_sources(sources, options);
   options.registries.known_mirrors = std::make_shared<const MirrorTable>(greeting.mirrors);
-  SourceGate gate(scopes_of(sources, options, flags.store.fetching.cache_mirrors), keyring, client);
+  std::vector<Scope> scopes = scopes_of(sources, options, flags.store.fetching.cache_mirrors);
+  if (flags.hub_mirror.is_on()) scopes.push_back(scope_of_models(flags.hub_mirror.endpoint, flags.hub_mirror.allow));
+  SourceGate gate(std::move(scopes), keyring, client);
   if (auto confined = confine_fetcher(options.registries, flags.source_token_file); !confined && !greeting.error)
     greeting.error = std::move(confined).error();
   std::string message = pack(greeting);

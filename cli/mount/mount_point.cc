@@ -138,6 +138,7 @@ void MountPoint::remove_if_made() const {
 }
 
 std::string source_label(const std::vector<std::string>& sources) {
+  if (sources.empty()) return {};
   return sources.size() == 1 ? sources[0] : fmt::format("{} and {} more", sources.at(0), sources.size() - 1);
 }
 

@@ -95,20 +95,6 @@ std::optional<std::string> parse_account(const std::string& text) {
   return is_one ? std::optional(text) : std::nullopt;
 }
 
-Option mirror_option(StoreFlags& store_flags) {
-  return {"mirror", "[HOST=]URL",
-          "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another "
-          "cache; asked before the registry; its bytes are verified before they are read; may be repeated",
-          [&store_flags](const std::string& value) -> Result<void> {
-            Mirror mirror = TRY(parse_mirror(value));
-            if (mirror.is_cache)
-              store_flags.store.fetching.cache_mirrors.push_back(std::move(mirror.url));
-            else
-              store_flags.mirrors.push_back(std::move(mirror));
-            return {};
-          }};
-}
-
 Option source_token_option(StoreFlags& store_flags) {
   return {"source-token-file", "FILE",
           "token for the server of the URLs that are sources, such as a weightfs serve with --token-file; sent to no "
@@ -132,6 +118,20 @@ Result<void> check_source_token(const std::vector<std::string>& sources, const S
 }
 
 }  // namespace
+
+Option mirror_option(StoreFlags& store_flags) {
+  return {"mirror", "[HOST=]URL",
+          "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another "
+          "cache; asked before the registry; its bytes are verified before they are read; may be repeated",
+          [&store_flags](const std::string& value) -> Result<void> {
+            Mirror mirror = TRY(parse_mirror(value));
+            if (mirror.is_cache)
+              store_flags.store.fetching.cache_mirrors.push_back(std::move(mirror.url));
+            else
+              store_flags.mirrors.push_back(std::move(mirror));
+            return {};
+          }};
+}
 
 Options cache_options(StoreFlags& store_flags) {
   StoreOptions& store = store_flags.store;

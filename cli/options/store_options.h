@@ -13,6 +13,15 @@
 
 namespace weightfs {
 
+/// Models of a Hub that `weightfs serve` looks up when a client asks for them.
+struct HubMirrorFlags {
+  std::string endpoint = {};            ///< the URL of the Hub, without a `/` at its end; empty: none
+  std::vector<std::string> allow = {};  ///< patterns of ORG/NAME
+  std::chrono::seconds ttl{60};         ///< how long a branch or a tag keeps its commit
+
+  bool is_on() const { return !endpoint.empty(); }
+};
+
 /// The parsed options: those of the store and of requests, and what concerns both.
 struct StoreFlags {
   StoreOptions store;      ///< without its directory; its quota, policies and directories
@@ -25,6 +34,7 @@ struct StoreFlags {
   std::string source_token_file;     ///< the absolute path of the token for the server of a URL; empty: none
   std::string tree;                  ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
   s3::BucketFlags buckets = {};      ///< its file by an absolute path
+  HubMirrorFlags hub_mirror = {};    ///< of `weightfs serve`
   bool sandbox = true;               ///< enter the sandbox before reading a container
 };
 
@@ -32,6 +42,9 @@ struct StoreFlags {
 Options cache_options(StoreFlags& store_flags);
 Options network_options(StoreFlags& store_flags);
 Option sandbox_option(StoreFlags& store_flags);
+
+/// --mirror, of servers that may have blobs of registries.
+Option mirror_option(StoreFlags& store_flags);
 
 /// How requests are sent, without those callbacks that report on them.
 http::Options request_options(const StoreFlags& flags);

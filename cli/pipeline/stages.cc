@@ -101,7 +101,7 @@ Reading::Reading(Confined& before)
 Result<Reading> Reading::open(Confined before, ModelFileOptions files, bool require_complete) {
   Reading reading(before);
   files.checksums = reading.checksums;
-  const std::string given = before.sources.front();
+  const std::string given = before.sources.empty() ? "" : before.sources.front();
   reading.trees = std::make_unique<SourceTrees>(std::move(before.sources), reading.sources, reading.options,
                                                 reading.sandbox.proof, std::move(files));
   reading.root = TRY(reading.trees->open().map_error(

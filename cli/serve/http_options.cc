@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/options/open_options.h"
 #include "cli/options/served_options.h"
+#include "protocols/huggingface.h"
 #include "report/text/suggestions.h"
 
 namespace weightfs {
@@ -21,6 +22,38 @@ Option assets_option(HttpOptions& options) {
 Option idle_option(HttpOptions& options) {
   return seconds("idle-timeout", "end after this long without a request; 0 means never (default: 0)", kZeroIsNever,
                  options.idle_timeout);
+}
+
+// `hf=URL` besides the servers of blobs.
+Option serve_mirror_option(StoreFlags& flags) {
+  Option option = mirror_option(flags);
+  option.value = "[HOST=]URL|hf=URL";
+  option.help +=
+      "; hf=URL: serve the models of the Hub at URL that --allow permits, each looked up at its first request";
+  option.take = [&flags, take_other = option.take](const std::string& value) -> Result<void> {
+    for (const std::string_view kind : {"oci=", "s3="})
+      if (value.starts_with(kind))
+        return failure(Code::unsupported,
+                       fmt::format("{} is not supported; only models of a Hub are mirrored, with hf=URL",
+                                   quoted(std::string(kind))));
+    if (!value.starts_with("hf=")) return take_other(value);
+    std::string endpoint = value.substr(3);
+    while (endpoint.ends_with('/')) endpoint.pop_back();
+    if (endpoint.empty()) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
+    if (flags.hub_mirror.is_on()) return failure(Code::unsupported, "hf=: one Hub can be mirrored");
+    flags.hub_mirror.endpoint = std::move(endpoint);
+    return {};
+  };
+  return option;
+}
+
+Options hub_mirror_options(StoreFlags& flags) {
+  return {serve_mirror_option(flags),
+          list("allow", "PATTERN",
+               "models that --mirror hf=URL serves: ORG/NAME, where * and ? stand for any characters; may be repeated",
+               flags.hub_mirror.allow),
+          seconds("mirror-ttl", "how long --mirror hf=URL takes the commit of a branch or tag as current (default: 60)",
+                  kUpToADay, flags.hub_mirror.ttl)};
 }
 
 void append(Options& options, Options more) { std::move(more.begin(), more.end(), std::back_inserter(options)); }
@@ -60,15 +93,16 @@ Options own_http_options(HttpOptions& options) {
       idle_option(options),
       flag("until-eof", "end when standard input ends: that of a pipe, when its last writer exits", options.until_eof),
   };
+  append(own, hub_mirror_options(options.store_flags));
   append(own, served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
                               options.follow}));
   return own;
 }
 
 Result<void> parse_http_options(HttpOptions& options, std::string_view text) {
-  Options all = all_source_options(options.open_options, options.store_flags);
-  Options own = own_http_options(options);
-  std::move(own.begin(), own.end(), std::back_inserter(all));
+  Options all;
+  for (OptionGroup& group : source_options(options.open_options, options.store_flags, own_http_options(options)))
+    append(all, std::move(group.options));
   for (const std::string& word : split_words(text)) {
     if (TRY(take_word(all, word))) continue;
     std::vector<std::string> known;
@@ -77,6 +111,21 @@ Result<void> parse_http_options(HttpOptions& options, std::string_view text) {
                                                   did_you_mean(word.substr(0, word.find('=')), known)));
   }
   return {};
+}
+
+Result<void> check_served(const std::vector<std::string>& sources, const HttpOptions& options) {
+  const HubMirrorFlags& mirror = options.store_flags.hub_mirror;
+  if (!mirror.is_on() && !mirror.allow.empty())
+    return failure(Code::unsupported, "--allow is for the models of a mirror; use --mirror hf=URL");
+  if (!mirror.is_on() && sources.empty()) return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL");
+  if (!mirror.is_on()) return {};
+  if (mirror.allow.empty())
+    return failure(Code::unsupported,
+                   "--mirror hf=URL: which models may be requested? use --allow 'ORG/*', or --allow '*' for all");
+  huggingface::Name name;
+  name.server = mirror.endpoint;
+  const bool is_insecure = options.store_flags.requests.insecure;
+  return huggingface::hub_of(name, nullptr, nullptr, is_insecure).map([](const huggingface::Hub&) {});
 }
 
 }  // namespace weightfs

@@ -41,6 +41,9 @@ Options own_http_options(HttpOptions& options);
 /// Those of open.
 Options open_options(HttpOptions& options, bool& no_browser);
 
+/// Fails with unsupported if there is nothing to serve, or if the options of a mirror do not fit.
+Result<void> check_served(const std::vector<std::string>& sources, const HttpOptions& options);
+
 /// Applies the words of OPTIONS of a config, separated by commas. Fails with unsupported; the message names the word.
 Result<void> parse_http_options(HttpOptions& options, std::string_view text);
 

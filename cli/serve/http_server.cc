@@ -19,6 +19,7 @@
 #include "cli/sandbox/temporary_files.h"
 #include "cli/serve/access_log.h"
 #include "cli/serve/browser.h"
+#include "cli/serve/hub_mirror.h"
 #include "cli/serve/listen.h"
 #include "cli/serve/open_code.h"
 #include "cli/serve/signal_pipe.h"
@@ -69,6 +70,7 @@ struct Opened {
 
 Result<Opened> open_all(const HttpParams& params) {
   const HttpOptions& options = params.options;
+  TRY_VOID(check_served(params.sources, options));
   Opened opened;
   opened.token = params.token;
   if (options.tls_certificate.empty() != options.tls_key.empty())
@@ -116,6 +118,10 @@ class HttpServing {
     TRY_VOID(start_broker());
     Confined confined = TRY(Confined::enter({plan(), rights()}));
     Reading reading = TRY(Reading::open(std::move(confined), options().model_files, options().require_complete));
+    const HubMirrorFlags& mirrored = options().store_flags.hub_mirror;
+    mirror_ = TRY(open_hub_mirror(mirrored, reading.options.registries,
+                                  [this](const std::string& line) { log_.write(Level::warning, line); }));
+    if (params_.sources.empty()) reading.label = "hf=" + mirrored.endpoint;
     if (params_.takes_files && !opened_.tls)
       dropped_ = std::make_unique<DroppedFiles>(reading.options, options().model_files, TRY(random_secret()));
     begin(std::move(reading));
@@ -193,7 +199,11 @@ class HttpServing {
         *forest_, opened_.tls ? "https" : "http",
         [this](const httpd::Request& request, Ino ino, const std::string& name, const httpd::FileFields& more) {
           return site_->file(request, ino, name, more);
-        });
+        },
+        hub::Mirrored{mirror_, [this](const httpd::Request& request, SourcePtr bytes, const std::string& name,
+                                      const httpd::FileFields& more) {
+                        return site_->source(request, std::move(bytes), name, more);
+                      }});
     site_ = std::make_unique<httpd::Site>(*forest_, site_options());
     std::vector<Descriptor> sockets;
     std::vector<std::string> urls;
@@ -209,7 +219,7 @@ class HttpServing {
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
     if (params_.on_usable) params_.on_usable(*state_, urls);
-    if (!params_.takes_files && urls.front().starts_with("http"))
+    if (!params_.takes_files && !params_.sources.empty() && urls.front().starts_with("http"))
       log_.write(Level::info, registry_->invitation(urls.front()));
     if (code_ != nullptr) show_page();
   }
@@ -399,6 +409,7 @@ class HttpServing {
   std::unique_ptr<api::Api> api_;
   std::unique_ptr<digests::FileDigests> digests_;
   std::unique_ptr<distribution::Registry> registry_;
+  std::shared_ptr<hub::Mirror> mirror_;  // null if there is none
   std::unique_ptr<hub::Hub> hub_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;

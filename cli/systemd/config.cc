@@ -217,8 +217,8 @@ Result<Config> read_config(const std::string& path, ConfigKind kind) {
     if (!line) break;
     TRY_VOID(take(config, *line, kind).map_error(at(line->number)));
   }
-  if (config.sources.empty()) return wrong(fmt::format("{}: SOURCE= is missing", path));
   if (kind == ConfigKind::http) return config;
+  if (config.sources.empty()) return wrong(fmt::format("{}: SOURCE= is missing", path));
   if (config.mountpoint.empty()) return wrong(fmt::format("{}: MOUNTPOINT= is missing", path));
   for (const std::string& source : config.sources)
     if (is_at_or_below(std::filesystem::path(source).lexically_normal(), config.mountpoint))

@@ -18,7 +18,7 @@ enum class ConfigKind {
 
 struct Config {
   std::string name;                  ///< name of the file without .conf: the instance of the service
-  std::vector<std::string> sources;  ///< at least one; absolute paths, or model names
+  std::vector<std::string> sources;  ///< at least one of a mount; absolute paths, or model names
   std::string mountpoint;            ///< of a mount: absolute, without `.`, `..` and a trailing slash
   std::string options;      ///< in the syntax of `weightfs mount -o`, or those of `weightfs serve`; may be empty
   size_t options_line = 0;  ///< line of the last OPTIONS, counted from 1

@@ -201,14 +201,32 @@ Response Site::dynamic_file(Ino ino, const std::string& name) const {
   return response;
 }
 
+// The bytes of a response.
+struct Site::Sent {
+  Ino ino;
+  SourcePtr source;
+  Validators validators;
+  Prefetch* prefetch;  // null: reads are not ahead of the tree
+};
+
 Response Site::file(const Request& request, Ino ino, const std::string& name, const FileFields& more) const {
   auto source = forest_.open(ino);
   if (!source) return failed(request, ino, source.error());
   const auto attributes = forest_.unsized_attributes(ino);
   if (!attributes) return failed(request, ino, attributes.error());
-  const auto digest = forest_.digest(ino, *source);
-  Validators validators{more.etag.empty() ? tags_.tag_of(ino, **source, digest) : more.etag};
+  FileFields fields = more;
+  fields.digest = forest_.digest(ino, *source);
+  Validators validators{more.etag.empty() ? tags_.tag_of(ino, **source, fields.digest) : more.etag};
   if (attributes->modified > 0) validators.modified = static_cast<std::time_t>(attributes->modified / 1'000'000'000);
+  return send(request, {ino, std::move(*source), std::move(validators), options_.prefetch}, name, fields);
+}
+
+Response Site::source(const Request& request, SourcePtr source, const std::string& name, const FileFields& more) const {
+  return send(request, {Forest::kRoot, std::move(source), {more.etag}, nullptr}, name, more);
+}
+
+Response Site::send(const Request& request, Sent sent, const std::string& name, const FileFields& more) const {
+  const Validators& validators = sent.validators;
   const Verdict verdict = evaluate(request, validators, std::time(nullptr));
   Response response{200, more.fields};
   response.add("ETag", validators.etag).add("Cache-Control", "no-cache").add("Accept-Ranges", "bytes");
@@ -219,11 +237,11 @@ Response Site::file(const Request& request, Ino ino, const std::string& name, co
   }
   if (verdict == Verdict::failed) return refuse({412, "the file has another entity tag or time"}, &request);
   protect(response, name);
-  if (digest) response.add("Repr-Digest", digest_field(*digest));
-  const auto open = std::make_shared<OpenFile>(ino, std::move(*source), options_.prefetch);
+  if (more.digest) response.add("Repr-Digest", digest_field(*more.digest));
+  const auto open = std::make_shared<OpenFile>(sent.ino, std::move(sent.source), sent.prefetch);
   add_file(response, request, open, verdict, type_of(name));
   if (request.is_head()) return response;
-  if (const auto read = read_first(response); !read) return failed(request, ino, read.error());
+  if (const auto read = read_first(response); !read) return failed(request, sent.ino, read.error());
   return response;
 }
 

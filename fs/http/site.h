@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/digest.h"
 #include "fs/http/access_rules.h"
 #include "fs/http/entity.h"
 #include "fs/http/protocol/message.h"
@@ -19,6 +20,7 @@ namespace weightfs::httpd {
 struct FileFields {
   std::string etag = {};  ///< strong, with its quotes; empty: that of the site
   std::vector<Field> fields = {};
+  std::optional<Digest> digest = {};  ///< of the bytes; a file of the tree has its own
 };
 
 struct SiteOptions {
@@ -54,6 +56,9 @@ class Site {
   /// The response to a GET or HEAD with the bytes of a file of the tree. `name` decides its type.
   Response file(const Request& request, Ino ino, const std::string& name, const FileFields& more = {}) const;
 
+  /// The same for bytes that are no file of the tree; their ETag must be given. Failures are reported for the root.
+  Response source(const Request& request, SourcePtr source, const std::string& name, const FileFields& more) const;
+
   /// The response for a request that is refused: a sentence as text, or as JSON for clients that prefer it.
   Response refuse(const Refusal& refusal, const Request* request) const;
 
@@ -63,6 +68,8 @@ class Site {
   Response answer_any(const Request& request, const Client& client) const;
   Response answer_permitted(const Request& request, const Client& client, const Target& target) const;
   Response answer_resolved(const Request& request, const Client& client, const Target& target, Ino found) const;
+  struct Sent;
+  Response send(const Request& request, Sent sent, const std::string& name, const FileFields& more) const;
   Response dynamic_file(Ino ino, const std::string& name) const;
   Response directory(const Request& request, const Client& client, Ino ino, const Target& target) const;
   Response failed(const Request& request, Ino ino, const Error& error) const;

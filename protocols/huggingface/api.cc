@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <set>
 
@@ -95,10 +96,27 @@ std::string header_text(const http::Response& response, std::string_view name) {
   return std::string(response.header(name));
 }
 
+Error named_error(Code code, std::string message, std::string_view name) {
+  Error error(code, std::move(message));
+  error.name = name.data();
+  return error;
+}
+
+// A request that is not repeated.
+Result<download::Response> send_once(const Hub& hub, http::Request request, size_t limit) {
+  request.deadline = std::chrono::steady_clock::now() + hub.within;
+  auto response = TRY(download::send_request(*hub.http, request, limit, hub.store->stop_token()));
+  if (http::is_temporary(response.head.status))
+    return failure(Code::network, http::printable_url(request.url) + download::error_detail(response));
+  return response;
+}
+
 Result<download::Response> get(const Hub& hub, const Name& name, const std::string& url, size_t limit) {
   const http::Request request{
       .url = url, .headers = {"Accept: application/json"}, .encoded = true, .credentials = hub.credentials};
-  auto response = TRY(download::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
+  auto response =
+      TRY(hub.within.count() > 0 ? send_once(hub, request, limit)
+                                 : download::request_with_retry(*hub.http, request, limit, hub.store->stop_token()));
   if (response.head.status != 200) return tl::unexpected(error_of(hub, name, response));
   if (auto page = download::web_page_error(response)) return tl::unexpected(std::move(*page));
   return response;
@@ -164,11 +182,14 @@ Result<std::vector<ListedFile>> parse_saved_list(std::string_view text) {
 // so.
 Error gated_error(const Hub& hub, const Name& name, const std::string& message) {
   if (message.find("awaiting") != message.npos)
-    return {Code::forbidden, fmt::format("{}: gated: {}", name.text(), printable(message.substr(0, kMaxMessage)))};
+    return named_error(Code::forbidden,
+                       fmt::format("{}: gated: {}", name.text(), printable(message.substr(0, kMaxMessage))), kGated);
   const bool has_token = !hub.credentials->description().empty();
-  return {Code::forbidden, fmt::format("{}: gated: request access at {}{}", name.text(),
-                                       http::printable_url(page_url(hub.endpoint, name)),
-                                       has_token ? "" : fmt::format(", then {}", kLogin))};
+  return named_error(
+      Code::forbidden,
+      fmt::format("{}: gated: request access at {}{}", name.text(), http::printable_url(page_url(hub.endpoint, name)),
+                  has_token ? "" : fmt::format(", then {}", kLogin)),
+      kGated);
 }
 
 // The Hub lists the files of a gated repository for everyone, but hides the digests from callers without access. Its
@@ -227,8 +248,9 @@ Error error_of(const Hub& hub, const Name& name, const download::Response& respo
   const bool has_token = !token.empty();
   const std::string subject = name.text();
   if (code == "RevisionNotFound")
-    return {Code::not_found,
-            fmt::format("{}: no such revision: {}{}", subject, quoted(name.revision), slash_hint(name))};
+    return named_error(Code::not_found,
+                       fmt::format("{}: no such revision: {}{}", subject, quoted(name.revision), slash_hint(name)),
+                       kNoRevision);
   if (code == "EntryNotFound") return {Code::not_found, fmt::format("{}: no such file", subject)};
   if (code == "GatedRepo") return gated_error(hub, name, header_text(response.head, "x-error-message"));
   if (code.empty() && status == 401 && has_token)

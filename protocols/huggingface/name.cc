@@ -3,6 +3,7 @@
 #include "protocols/huggingface/name.h"
 
 #include <fmt/core.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
@@ -54,14 +55,12 @@ Result<std::string> cut_kind(std::string_view& rest, std::string_view text) {
   return "models";
 }
 
-// git-check-ref-format(1), as far as a name that breaks it could be mistaken for something else.
-bool is_revision(std::string_view text) {
-  const bool has_bad_character = std::any_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f ||
-           std::string_view("~^:?*[\\").find(c) != std::string_view::npos;
-  });
-  return !text.empty() && text.size() <= kMaxRevision && !has_bad_character && text.find("..") == text.npos &&
-         text.find("//") == text.npos && !text.starts_with('/') && !text.ends_with('/') && text != "." && is_utf8(text);
+// A part of the id of a model: begins and ends with a letter, a digit or `_`.
+bool is_part_on_hub(std::string_view part) {
+  constexpr size_t kMaxPart = 96;
+  const auto is_end = [](char c) { return is_alphanumeric(c) || c == '_'; };
+  return !part.empty() && part.size() <= kMaxPart && is_id_part(part) && is_end(part.front()) && is_end(part.back()) &&
+         part.find("--") == part.npos && part.find("..") == part.npos && !part.ends_with(".git");
 }
 
 // The length of the revision at the beginning of `rest`: refs/pr/N has slashes in it.
@@ -92,6 +91,41 @@ bool is_repository_id(std::string_view text) {
   const size_t slash = std::min(text.find('/'), text.size());
   return text.size() <= kMaxId && is_id_part(text.substr(0, slash)) &&
          (slash == text.size() || is_id_part(text.substr(slash + 1)));
+}
+
+bool is_permitted_model(const std::string& id, const std::vector<std::string>& patterns) {
+  std::string_view rest = id;
+  const std::string_view organization = cut_component(rest);
+  // They are no organizations, but the beginnings of other paths.
+  constexpr auto kOtherPaths = std::to_array<std::string_view>({"api", "datasets", "models", "spaces"});
+  if (!is_part_on_hub(organization) || !is_part_on_hub(rest) ||
+      std::ranges::find(kOtherPaths, organization) != kOtherPaths.end())
+    return false;
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), id.c_str(), FNM_NOESCAPE) == 0; });
+}
+
+bool is_of_permitted_model(std::string_view url, std::string_view below, const std::vector<std::string>& patterns) {
+  constexpr std::string_view kApi = "api/models/";
+  if (!url.starts_with(below)) return false;
+  std::string_view rest = url.substr(below.size());
+  const bool is_api = rest.starts_with(kApi);
+  if (is_api) rest.remove_prefix(kApi.size());
+  const std::string_view organization = cut_component(rest);
+  const std::string_view name = cut_component(rest);
+  const std::string_view what = cut_component(rest);
+  const bool is_what = is_api ? what == "revision" || what == "tree" : what == "resolve";
+  return is_what && !rest.empty() && is_permitted_model(fmt::format("{}/{}", organization, name), patterns);
+}
+
+// git-check-ref-format(1), as far as a name that breaks it could be mistaken for something else.
+bool is_revision(std::string_view text) {
+  const bool has_bad_character = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == 0x7f ||
+           std::string_view("~^:?*[\\").find(c) != std::string_view::npos;
+  });
+  return !text.empty() && text.size() <= kMaxRevision && !has_bad_character && text.find("..") == text.npos &&
+         text.find("//") == text.npos && !text.starts_with('/') && !text.ends_with('/') && text != "." && is_utf8(text);
 }
 
 bool is_commit(std::string_view text) {

@@ -27,7 +27,7 @@ constexpr size_t kPage = 1'000;  // entries, as on the Hub
 // Whether a name is that of a complete model, which is found in a repository that has no such file. A commit of the Hub
 // has its own files only, and clients that look for one file first read the index of shards otherwise.
 bool is_complete_view(const Repository& repository, const std::string& path) {
-  if (repository.shows == Shows::hub) return false;
+  if (repository.shows == Shows::hub || repository.shows == Shows::origin) return false;
   if (path == "model.gguf") return true;
   const auto is_index = [](const RepositoryFile& file) { return file.path.ends_with(".safetensors.index.json"); };
   return path == "model.safetensors" && std::ranges::none_of(repository.files, is_index);
@@ -48,6 +48,22 @@ bool is_set(const Target& target, std::string_view name) {
 bool reads_one_page(const Request& request) {
   const std::string* const agent = request.field("user-agent");
   return agent != nullptr && agent->starts_with("llama-cpp");
+}
+
+std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// `file` is null for a view.
+httpd::FileFields fields_of(const Repository& repository, const RepositoryFile* file) {
+  httpd::FileFields fields;
+  fields.fields.push_back({"X-Repo-Commit", repository.commit});
+  if (file != nullptr && file->git_id) fields.etag = fmt::format("\"{}\"", file->git_id->hex());
+  if (file != nullptr && file->sha256) {
+    fields.etag = fmt::format("\"{}\"", file->sha256->hex());
+    fields.fields.push_back({"X-Linked-Etag", fields.etag});
+    fields.fields.push_back({"X-Linked-Size", std::to_string(file->size)});
+    fields.digest = file->sha256;
+  }
+  return fields;
 }
 
 Response missing_entry(const Repository& repository, const std::string& path) {
@@ -80,6 +96,14 @@ struct Hub::Route {
   Accepted<Response> (Hub::*answer)(const Call&);
 };
 
+bool Hub::is_method_of(const Route& route, const Request& request) {
+  return request.method == route.method || (request.is_head() && std::string_view(route.method) == "GET");
+}
+
+Response Hub::wrong_method(const Route& route) {
+  return refusal(404, "", fmt::format("{} is for {} only", route.name, route.method));
+}
+
 const Hub::Route* Hub::find(const Target& target) {
   using At = Route::At;
   static constexpr std::array kRoutes = {
@@ -105,8 +129,12 @@ const Hub::Route* Hub::find(const Target& target) {
   return found == kRoutes.end() ? nullptr : &*found;
 }
 
-Hub::Hub(Forest& forest, std::string scheme, SendFile send_file)
-    : forest_(forest), scheme_(std::move(scheme)), send_file_(std::move(send_file)), repositories_(forest) {}
+Hub::Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored)
+    : forest_(forest),
+      scheme_(std::move(scheme)),
+      send_file_(std::move(send_file)),
+      mirrored_(std::move(mirrored)),
+      repositories_(forest) {}
 
 size_t Hub::max_body(const Target& target) {
   const Route* const route = find(target);
@@ -137,13 +165,12 @@ Accepted<Response> Hub::answer(const Route& route, const Request& request, const
   is_of_tree = may_be_of_tree && found && *found == nullptr;
   if (is_of_tree) return Response{};
   const RepositoryPtr repository = ACCEPT(api::accepted(found));
+  if (repository == nullptr && mirrored_.mirror != nullptr) return answer_mirrored(route, request, target);
   if (repository == nullptr)
     return refusal(404, "RepoNotFound",
                    fmt::format("{}/{}: no such repository; the models of this server are {}/NAME", printable(path[id]),
                                printable(path[id + 1]), kLocal));
-  const bool is_method =
-      request.method == route.method || (request.is_head() && std::string_view(route.method) == "GET");
-  if (!is_method) return refusal(404, "", fmt::format("{} is for {} only", route.name, route.method));
+  if (!is_method_of(route, request)) return wrong_method(route);
   Call call{request, target, *repository, ""};
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
@@ -152,6 +179,16 @@ Accepted<Response> Hub::answer(const Route& route, const Request& request, const
       return refusal(404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision)));
     call.path = joined(path, id + 4);
   }
+  return (this->*route.answer)(call);
+}
+
+Accepted<Response> Hub::answer_mirrored(const Route& route, const Request& request, const Target& target) {
+  if (!is_method_of(route, request)) return wrong_method(route);
+  const auto& path = target.segments;
+  const size_t id = route.at == Route::At::api ? 2 : 0;
+  const auto found = mirrored_.mirror->find(path[id], path[id + 1], route.has_revision ? path[id + 3] : "main");
+  if (!found) return refusal(found.error().status, found.error().code, found.error().message);
+  const Call call{request, target, **found, route.has_revision ? joined(path, id + 4) : ""};
   return (this->*route.answer)(call);
 }
 
@@ -227,6 +264,7 @@ Accepted<Response> Hub::list_paths(const Call& call) {
 Accepted<Response> Hub::send(const Call& call) {
   const Repository& repository = call.repository;
   const RepositoryFile* const file = repository.find(call.path);
+  if (file != nullptr && repository.shows == Shows::origin) return send_mirrored(call, *file);
   const bool may_be_view = file == nullptr && is_complete_view(repository, call.path);
   if (file == nullptr && !may_be_view) return missing_entry(repository, call.path);
   const std::string place = file != nullptr ? file->place : fmt::format("{}{}/{}", repository.place, kViews, call.path);
@@ -236,15 +274,14 @@ Accepted<Response> Hub::send(const Call& call) {
   const bool is_own = file != nullptr && repository.shows != Shows::views;
   if (is_own && forest_.model_of(*ino) != repository.model.lock())
     return httpd::refused(503, fmt::format("{}: was replaced", repository.id));
-  httpd::FileFields fields;
-  fields.fields.push_back({"X-Repo-Commit", repository.commit});
-  if (file != nullptr && file->git_id) fields.etag = fmt::format("\"{}\"", file->git_id->hex());
-  if (file != nullptr && file->sha256) {
-    fields.etag = fmt::format("\"{}\"", file->sha256->hex());
-    fields.fields.push_back({"X-Linked-Etag", fields.etag});
-    fields.fields.push_back({"X-Linked-Size", std::to_string(file->size)});
-  }
-  return send_file_(call.request, *ino, call.path.substr(call.path.rfind('/') + 1), fields);
+  return send_file_(call.request, *ino, file_name_of(call.path), fields_of(repository, file));
+}
+
+Accepted<Response> Hub::send_mirrored(const Call& call, const RepositoryFile& file) {
+  if (!file.sha256 && !file.git_id)
+    return refusal(502, "", fmt::format("{}: the origin states no digest of it", printable(file.path)));
+  SourcePtr bytes = mirrored_.mirror->open(call.repository, file);
+  return mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(call.repository, &file));
 }
 
 // As Git has the file.
@@ -263,6 +300,7 @@ Accepted<Response> Hub::send_raw(const Call& call) {
 Response refusal(int status, const std::string& code, const std::string& message) {
   Response response{status};
   if (!code.empty()) response.add("X-Error-Code", code);
+  if (status == 503 || status == 504) response.add("Retry-After", "10");
   response.add("X-Error-Message", message).add("Content-Type", "application/json; charset=utf-8");
   response.add("Cache-Control", "no-store").add("X-Content-Type-Options", "nosniff");
   response.add("Cross-Origin-Resource-Policy", "same-origin");

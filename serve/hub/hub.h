@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,9 +12,18 @@
 #include "fs/http/protocol/target.h"
 #include "fs/http/site.h"
 #include "serve/api/results.h"
+#include "serve/hub/mirror.h"
 #include "serve/hub/repositories.h"
 
 namespace weightfs::hub {
+
+/// What a server of the models of another Hub has besides.
+struct Mirrored {
+  std::shared_ptr<Mirror> mirror = nullptr;  ///< null: there are none
+  /// Responds with bytes that are not in the tree: Site::source().
+  std::function<httpd::Response(const httpd::Request&, SourcePtr, const std::string& name, const httpd::FileFields&)>
+      send = {};
+};
 
 /// Callable from any thread. The forest must outlive it.
 class Hub {
@@ -23,7 +33,7 @@ class Hub {
       std::function<httpd::Response(const httpd::Request&, Ino, const std::string& name, const httpd::FileFields&)>;
 
   /// `scheme`: of the URLs of the server, "http" or "https".
-  Hub(Forest& forest, std::string scheme, SendFile send_file);
+  Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored = {});
 
   /// The bytes that the body of a POST to a target may have; 0 if it takes none.
   static size_t max_body(const httpd::Target& target);
@@ -36,9 +46,14 @@ class Hub {
   struct Call;
   struct Route;
   static const Route* find(const httpd::Target& target);
+  static bool is_method_of(const Route& route, const httpd::Request& request);
+  static httpd::Response wrong_method(const Route& route);
 
   httpd::Accepted<httpd::Response> answer(const Route& route, const httpd::Request& request,
                                           const httpd::Target& target, bool may_be_of_tree, bool& is_of_tree);
+  httpd::Accepted<httpd::Response> answer_mirrored(const Route& route, const httpd::Request& request,
+                                                   const httpd::Target& target);
+  httpd::Accepted<httpd::Response> send_mirrored(const Call& call, const RepositoryFile& file);
   httpd::Accepted<httpd::Response> describe(const Call& call);
   httpd::Accepted<httpd::Response> list_references(const Call& call);
   httpd::Accepted<httpd::Response> list_tree(const Call& call);
@@ -52,12 +67,14 @@ class Hub {
   Forest& forest_;
   const std::string scheme_;
   const SendFile send_file_;
+  const Mirrored mirrored_;
   Repositories repositories_;
   std::mutex building_;      // held while a list of files is made: only texts that are sent have their memory counted
   api::Results results_{0};  // counts the bytes of the responses
 };
 
-/// The response for a request that the Hub refuses, with its code ("EntryNotFound"), which may be empty.
+/// The response for a request that the Hub refuses, with its code ("EntryNotFound"), which may be empty. One of status
+/// 503 or 504 may be repeated after a time.
 httpd::Response refusal(int status, const std::string& code, const std::string& message);
 
 }  // namespace weightfs::hub

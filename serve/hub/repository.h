@@ -17,7 +17,7 @@ namespace weightfs::hub {
 /// A file. At most one of its digests is set; neither if it is not known without reading a large file.
 struct RepositoryFile {
   std::string path;                   ///< in the repository
-  std::string place;                  ///< in the tree
+  std::string place;                  ///< in the tree; empty for those of an origin
   uint64_t size = 0;                  ///< bytes
   std::optional<Digest> sha256 = {};  ///< of a file that the Hub stores in LFS
   std::optional<Sha1> git_id = {};    ///< git_blob_id() of another one
@@ -25,9 +25,10 @@ struct RepositoryFile {
 
 /// Which files a repository has.
 enum class Shows {
-  hub,    ///< those of the model, at the commit of the Hub
-  files,  ///< those of the model; the commit is a digest of their names, sizes, and digests or identities
-  views   ///< the complete model as files of other formats, for clients that choose a file by its name
+  hub,     ///< those of the model, at the commit of the Hub
+  origin,  ///< those of a commit of a Hub, which have no place in the tree (serve/hub/mirror.h)
+  files,   ///< those of the model; the commit is a digest of their names, sizes, and digests or identities
+  views    ///< the complete model as files of other formats, for clients that choose a file by its name
 };
 
 struct Repository {

@@ -1,0 +1,216 @@
+#include "serve/hub/mirror.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "serve/hub/names.h"
+
+namespace weightfs::hub {
+namespace {
+
+// How long a client waits while other lists are read.
+constexpr std::chrono::seconds kMaxWait{30};
+
+std::string revision_key(const std::string& id, const std::string& revision) {
+  return fmt::format("{}@{}", id, revision);
+}
+
+MirrorRefusal missing_repository(const std::string& id) {
+  return {404, "RepoNotFound", fmt::format("{}: no such repository", printable(id))};
+}
+
+MirrorRefusal missing_revision(const std::string& revision) {
+  return {404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision))};
+}
+
+bool has_name(const Error& error, std::string_view name) { return error.name != nullptr && error.name == name; }
+
+}  // namespace
+
+Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules)
+    : origin_(std::move(origin)), rules_(std::move(rules)) {}
+
+void Mirror::log(const std::string& line) const {
+  if (rules_.log) rules_.log(line);
+}
+
+Mirror::Found<RepositoryPtr> Mirror::find(const std::string& organization, const std::string& name,
+                                          const std::string& revision) {
+  const std::string id = fmt::format("{}/{}", organization, name);
+  const bool is_own = organization == kLocal || organization == kViews;
+  if (is_own || !origin_->is_permitted(id)) return tl::unexpected(missing_repository(id));
+  if (!origin_->is_revision(revision)) return tl::unexpected(missing_revision(revision));
+  const auto commit = commit_of(id, revision);
+  if (!commit) return tl::unexpected(commit.error());
+  return repository_of(id, *commit);
+}
+
+Mirror::Found<std::string> Mirror::commit_of(const std::string& id, const std::string& revision) {
+  const std::string key = revision_key(id, revision);
+  std::optional<Later<Answer>> asked;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto known = known_.find(key);
+    const auto running = asking_.find(key);
+    if (known != known_.end()) {
+      known->second.used = ++uses_;
+      const bool is_current = is_commit(revision) || rules_.now() < known->second.checked + rules_.ttl;
+      if (is_current || running != asking_.end()) return known->second.commit;
+    } else if (auto refusal = refusal_of(key)) {
+      return tl::unexpected(std::move(*refusal));
+    }
+    if (running != asking_.end()) {
+      asked = running->second;
+    } else {
+      if (known == known_.end() && refused_.size() + asking_.size() >= kMaxUnknown)
+        return tl::unexpected(MirrorRefusal{503, "", "too many unknown names were asked for; try again later"});
+      asked.emplace([this, id, revision]() -> Result<Answer> { return ask(id, revision); });
+      asking_.emplace(key, *asked);
+    }
+  }
+  const auto answer = asked->get();
+  if (!answer) return tl::unexpected(refuse(id, revision, answer.error()));
+  if (answer->refusal) return tl::unexpected(*answer->refusal);
+  return answer->commit;
+}
+
+Mirror::Answer Mirror::ask(const std::string& id, const std::string& revision) {
+  const std::string key = revision_key(id, revision);
+  auto state = exceptions_to_errors([&] { return origin_->resolve(id, revision); });
+  const std::scoped_lock lock(mutex_);
+  asking_.erase(key);
+  const auto before = known_.find(key);
+  const bool is_refused = !state && (state.error().code == Code::not_found || state.error().code == Code::forbidden);
+  if (!state && !is_refused && before != known_.end())
+    state = MirrorOrigin::State{before->second.commit, state.error().message};
+  if (!state) {
+    Answer refused{.refusal = refuse(id, revision, state.error())};
+    known_.erase(key);
+    remember_refusal(key, *refused.refusal);
+    return refused;
+  }
+  const bool is_answer = state->outage.empty();
+  if (!is_answer) {
+    const auto since = before == known_.end() ? std::nullopt : before->second.answered;
+    const std::string age =
+        since ? fmt::format("{} s ago", std::chrono::duration_cast<std::chrono::seconds>(rules_.now() - *since).count())
+              : "to an earlier process";
+    log(fmt::format("{}: serving {}, which the origin sent {}: {}", key, state->commit, age, state->outage));
+  }
+  remember(key, state->commit, is_answer);
+  if (revision != state->commit) remember(revision_key(id, state->commit), state->commit, is_answer);
+  return {.commit = state->commit};
+}
+
+Mirror::Found<RepositoryPtr> Mirror::repository_of(const std::string& id, const std::string& commit) {
+  const std::string key = revision_key(id, commit);
+  std::optional<Later<RepositoryPtr>> repository;
+  bool is_new = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find(listed_, key, &Listed::key);
+    is_new = found == listed_.end();
+    if (is_new) {
+      if (auto refusal = refusal_of(key)) return tl::unexpected(std::move(*refusal));
+      repository.emplace([this, id, commit] { return read(id, commit); });
+      listed_.insert(listed_.begin(), {key, *repository});
+      if (listed_.size() > kMaxOpen) listed_.pop_back();
+    } else {
+      repository = found->repository;
+      std::rotate(listed_.begin(), found, found + 1);
+    }
+  }
+  auto read = repository->get();
+  if (read && !is_new) return *std::move(read);
+  const std::scoped_lock lock(mutex_);
+  if (read) {
+    close_oldest();
+    return *std::move(read);
+  }
+  std::erase_if(listed_, [&](const Listed& each) { return each.key == key; });
+  MirrorRefusal refusal = refuse(id, commit, read.error());
+  remember_refusal(key, refusal);
+  return tl::unexpected(std::move(refusal));
+}
+
+// A list may have many megabytes while it is parsed.
+Result<RepositoryPtr> Mirror::read(const std::string& id, const std::string& commit) {
+  if (!reading_.try_acquire_for(kMaxWait)) return failure(Code::resource, "too many lists are being read");
+  auto repository = exceptions_to_errors([&] { return origin_->read(id, commit); });
+  reading_.release();
+  return repository;
+}
+
+SourcePtr Mirror::open(const Repository& repository, const RepositoryFile& file) {
+  const std::string key = fmt::format("{}/{}", revision_key(repository.id, repository.commit), file.path);
+  SourcePtr dropped;  // destroyed without the lock: it waits for its transfers
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find(opened_, key, &Opened::key);
+  if (found != opened_.end() && found->bytes->verification() != VerifiedBy::mismatch) {
+    std::rotate(opened_.begin(), found, found + 1);
+    return opened_.front().bytes;
+  }
+  if (found != opened_.end()) {
+    dropped = std::move(found->bytes);
+    opened_.erase(found);
+  } else if (opened_.size() == kMaxFilesOpen) {
+    dropped = std::move(opened_.back().bytes);
+    opened_.pop_back();
+  }
+  opened_.insert(opened_.begin(), {key, origin_->open(repository, file)});
+  return opened_.front().bytes;
+}
+
+// As the Hub answers: a repository without access does not exist, unless access can be requested.
+MirrorRefusal Mirror::refuse(const std::string& id, const std::string& revision, const Error& error) {
+  if (error.code == Code::not_found)
+    return has_name(error, kNoRevision) ? missing_revision(revision) : missing_repository(id);
+  if (error.code == Code::forbidden && has_name(error, kGated))
+    return {403, "GatedRepo", fmt::format("Access to model {} is restricted: the mirror has no access to it", id)};
+  log(fmt::format("{}@{}: {}", id, printable(revision), error.message));
+  if (error.code == Code::forbidden) return missing_repository(id);
+  if (is_timeout(error)) return {504, "", fmt::format("{}: the origin does not respond", id)};
+  if (may_pass(error)) return {503, "", fmt::format("{}: the origin cannot be reached", id)};
+  return {502, "", fmt::format("{}: the origin sent no valid answer", id)};
+}
+
+std::optional<MirrorRefusal> Mirror::refusal_of(const std::string& key) {
+  std::erase_if(refused_, [now = rules_.now()](const auto& each) { return each.second.until <= now; });
+  const auto found = refused_.find(key);
+  return found == refused_.end() ? std::nullopt : std::optional(found->second.refusal);
+}
+
+// What may pass is asked for again when clients are told to repeat their requests.
+void Mirror::remember_refusal(const std::string& key, const MirrorRefusal& refusal) {
+  constexpr std::chrono::seconds kRetry{10};
+  const auto time = refusal.status >= 500 ? std::min(rules_.ttl, kRetry) : rules_.ttl;
+  refused_.insert_or_assign(key, Refused{refusal, rules_.now() + time});
+}
+
+void Mirror::remember(const std::string& key, const std::string& commit, bool is_answer) {
+  const auto now = rules_.now();
+  Known& known = known_[key];
+  known.commit = commit;
+  known.checked = now;
+  known.used = ++uses_;
+  if (is_answer) known.answered = now;
+  if (known_.size() <= kMaxRevisions) return;
+  known_.erase(std::ranges::min_element(known_, {}, [](const auto& each) { return each.second.used; }));
+}
+
+// Lists that are being read count when they have been.
+void Mirror::close_oldest() {
+  size_t files = 0;
+  size_t kept = 0;
+  for (; kept < listed_.size(); ++kept) {
+    const auto repository = listed_[kept].repository.peek();
+    files += repository ? (*repository)->files.size() : 0;
+    if (kept > 0 && files > kMaxListed) break;
+  }
+  listed_.erase(listed_.begin() + static_cast<ptrdiff_t>(kept), listed_.end());
+}
+
+}  // namespace weightfs::hub
