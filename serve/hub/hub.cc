@@ -22,7 +22,8 @@ using httpd::Response;
 using httpd::Target;
 
 constexpr size_t kMaxBody = 64 << 10;
-constexpr size_t kPage = 1'000;  // entries, as on the Hub
+constexpr const char* kRetryAfter = "10";  // seconds
+constexpr size_t kPage = 1'000;            // entries, as on the Hub
 
 // Whether a name is that of a complete model, which is found in a repository that has no such file. A commit of the Hub
 // has its own files only, and clients that look for one file first read the index of shards otherwise.
@@ -281,7 +282,15 @@ Accepted<Response> Hub::send_mirrored(const Call& call, const RepositoryFile& fi
   if (!file.sha256 && !file.git_id)
     return refusal(502, "", fmt::format("{}: the origin states no digest of it", printable(file.path)));
   SourcePtr bytes = mirrored_.mirror->open(call.repository, file);
-  return mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(call.repository, &file));
+  Response response =
+      mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(call.repository, &file));
+  // Clients repeat their requests for 503, not for 502.
+  const bool is_down = std::ranges::any_of(response.fields, [](const httpd::Field& field) {
+    return field.name == "Weightfs-Error" && field.value == "unreachable";
+  });
+  if (response.status == 504) response.add("Retry-After", kRetryAfter);
+  if (is_down) return httpd::refused(503, fmt::format("{}: the origin cannot be reached", call.repository.id));
+  return response;
 }
 
 // As Git has the file.
@@ -300,7 +309,7 @@ Accepted<Response> Hub::send_raw(const Call& call) {
 Response refusal(int status, const std::string& code, const std::string& message) {
   Response response{status};
   if (!code.empty()) response.add("X-Error-Code", code);
-  if (status == 503 || status == 504) response.add("Retry-After", "10");
+  if (status == 503 || status == 504) response.add("Retry-After", kRetryAfter);
   response.add("X-Error-Message", message).add("Content-Type", "application/json; charset=utf-8");
   response.add("Cache-Control", "no-store").add("X-Content-Type-Options", "nosniff");
   response.add("Cross-Origin-Resource-Policy", "same-origin");

@@ -158,6 +158,31 @@ TEST_F(SourceGateTest, RepositoryOfTheHub) {
   }
 }
 
+TEST_F(SourceGateTest, MirrorRequestsPermittedModelsOfItsHubOnly) {
+  const auto scope = scope_of_models("https://hub.example", {"org/*", "one/model"});
+  gate = std::make_unique<SourceGate>(std::vector<Scope>{scope}, keyring, client);
+  for (const char* url : {"https://hub.example/api/models/org/a.b/revision/main",
+                          "https://hub.example/api/models/one/model/tree/abc?recursive=true&expand=false",
+                          "https://hub.example/org/repo/resolve/abc/sub/model.safetensors"})
+    EXPECT_EQ(admit(url, Kind::hub), "https://hub.example ") << url;
+  for (const char* url :
+       {"https://hub.example/api/models/other/repo/revision/main", "https://hub.example/one/other/resolve/abc/x",
+        "https://hub.example/api/models/org/repo", "https://hub.example/api/models/org/repo/xet-write-token/main",
+        "https://hub.example/api/whoami-v2", "https://hub.example/api/org/repo/revision/main",
+        "https://hub.example/datasets/org/repo/resolve/abc/x", "https://hub.example/org/repo/resolve/",
+        "https://hub.example/org/repo/resolve/../../../one/secret", "https://hub.example/org/%2e%2e/resolve/abc/x",
+        "https://hub.example/org/re%2fpo/resolve/abc/x", "https://evil.example/org/repo/resolve/abc/x",
+        "http://hub.example/org/repo/resolve/abc/x", "https://hub.example:8443/org/repo/resolve/abc/x"})
+    EXPECT_THAT(admit(url, Kind::hub), HasSubstr("refused: ")) << url;
+  EXPECT_THAT(admit("https://hub.example/org/repo/resolve/abc/x", Kind::registry), HasSubstr("refused: "));
+  // The CDN may be requested by itself, without the token; a new name of a repository may not.
+  redirect("https://hub.example/org/repo/resolve/abc/x", "https://cdn.example/x?sig=1", Kind::hub);
+  EXPECT_EQ(admit("https://cdn.example/x?sig=1"), "yes");
+  redirect("https://hub.example/api/models/org/repo/revision/main",
+           "https://hub.example/api/models/new/name/revision/main", Kind::hub);
+  EXPECT_THAT(admit("https://hub.example/api/models/new/name/tree/abc", Kind::hub), HasSubstr("refused: "));
+}
+
 TEST_F(SourceGateTest, RevisionsHaveSlashes) {
   open({"hf://org/repo@refs%2Fpr%2F1"});
   EXPECT_TRUE(is_admitted("https://huggingface.co/api/models/org/repo/revision/refs%2Fpr%2F1"));

@@ -129,6 +129,17 @@ TEST(HuggingfaceName, TextNamesTheSame) {
   EXPECT_EQ(parsed("//host.example/org/repo@x"), "hf://host.example/org/repo@x");
 }
 
+TEST(HuggingfaceName, PermittedModelHasANameOfTheHubAndMatchesAPattern) {
+  for (const char* id : {"Qwen/Qwen2.5-7B", "a/b", "my_org/x.y-z_1"}) EXPECT_TRUE(is_permitted_model(id, {"*"})) << id;
+  for (const char* id : {"", "gpt2", "a/", "/b", "a/b/c", "a/..", "../b", "a/b.git", "a/-b", "a/b.", "a/b--c", "a/b..c",
+                         "a b/c", "a/b%2e", "a/b\n", "api/x", "datasets/x", "spaces/x", "models/x"})
+    EXPECT_FALSE(is_permitted_model(id, {"*"})) << id;
+  EXPECT_FALSE(is_permitted_model("a/" + std::string(97, 'x'), {"*"}));
+  EXPECT_TRUE(is_permitted_model("Qwen/Qwen3", {"other/*", "Qwen/Qwen?"}));
+  EXPECT_FALSE(is_permitted_model("Qwen/Qwen3", {"Qwen", "qwen/*", "Qwen/Qwen"}));
+  EXPECT_FALSE(is_permitted_model("a/b", {}));
+}
+
 TEST(HuggingfaceName, UrlsAreEscaped) {
   Name name = *parse_name("//datasets/org/repo@refs/pr/1");
   EXPECT_EQ(api_url("http://h", name, "revision", name.revision),
