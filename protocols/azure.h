@@ -60,6 +60,10 @@ struct Settings {
   }
 };
 
+/// Only the source of tokens for registries of Azure, the first of of_user() that has tokens; or a note. Sends no
+/// request.
+Settings tokens_for_registries();
+
 /// Where a container is.
 struct Place {
   std::string account;

@@ -25,22 +25,6 @@ bool is_dns_label(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
 }
 
-// The host of a service of AWS, or the URL in a variable.
-Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region) {
-  const bool is_ignored = is_true(environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"));
-  std::string url = is_ignored ? "" : environment(variable);
-  while (url.ends_with('/')) url.pop_back();
-  if (!url.empty()) {
-    if (http::origin_of(url).empty() || url.find_first_of("?#@") != url.npos)
-      return failure(Code::unsupported, fmt::format("{}={}: not a valid URL", variable, http::printable_url(url)));
-    return url;
-  }
-  if (!is_dns_label(region))
-    return failure(Code::unsupported, fmt::format("not a valid AWS region: {}", quoted(region)));
-  const char* const domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  return fmt::format("https://{}.{}.{}", host, region, domain);
-}
-
 std::string home_path(const char* below) {
   const std::string home = environment("HOME");
   return home.empty() ? "" : home + below;
@@ -281,6 +265,21 @@ Result<ChosenKeys> Chooser::choose() {
 }
 
 }  // namespace
+
+Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region) {
+  const bool is_ignored = is_true(environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"));
+  std::string url = is_ignored ? "" : environment(variable);
+  while (url.ends_with('/')) url.pop_back();
+  if (!url.empty()) {
+    if (http::origin_of(url).empty() || url.find_first_of("?#@") != url.npos)
+      return failure(Code::unsupported, fmt::format("{}={}: not a valid URL", variable, http::printable_url(url)));
+    return url;
+  }
+  if (!is_dns_label(region))
+    return failure(Code::unsupported, fmt::format("not a valid AWS region: {}", quoted(region)));
+  const char* const domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  return fmt::format("https://{}.{}.{}", host, region, domain);
+}
 
 Result<ChosenKeys> choose_keys(const ChoiceOf& of) { return Chooser(of).choose(); }
 

@@ -123,8 +123,9 @@ Result<std::string> authority() {
   return url;
 }
 
-Result<void> use_application(Settings& settings, const std::string& token_file) {
+Result<void> use_application(Settings& settings, const std::string& token_file, const char* resource) {
   Application found;
+  found.resource = resource;
   found.authority = TRY(authority());
   found.tenant = environment("AZURE_TENANT_ID");
   found.client = environment("AZURE_CLIENT_ID");
@@ -149,8 +150,9 @@ bool is_link_local(const std::string& url) {
 }
 
 // The metadata service is asked only on a machine of Azure, or if the user names it.
-Result<void> use_managed_identity(Settings& settings) {
+Result<void> use_managed_identity(Settings& settings, const char* resource) {
   ManagedIdentity found;
+  found.resource = resource;
   found.client = environment("AZURE_CLIENT_ID");
   const std::string service = environment("IDENTITY_ENDPOINT");
   const std::string host = environment("AZURE_POD_IDENTITY_AUTHORITY_HOST");
@@ -172,6 +174,13 @@ Result<void> use_managed_identity(Settings& settings) {
   settings.auth = Auth::token;
   settings.key_source = managed_identity(std::move(found));
   return {};
+}
+
+Result<void> use_token_source(Settings& settings, const char* resource) {
+  const std::string token_file = environment("AZURE_FEDERATED_TOKEN_FILE");
+  if (!environment("AZURE_CLIENT_SECRET").empty()) return use_application(settings, "", resource);
+  if (!token_file.empty()) return use_application(settings, token_file, resource);
+  return use_managed_identity(settings, resource);
 }
 
 // The first of these variables that is set.
@@ -204,18 +213,13 @@ Result<Settings> settings_of_user() {
     TRY_VOID(set_endpoint(settings, url, "AZURE_STORAGE_ENDPOINT"));
   if (settings.account.empty() && !domain_of_url(settings.endpoint).empty())
     settings.account = account_in(settings.endpoint);
-  const std::string token_file = environment("AZURE_FEDERATED_TOKEN_FILE");
   if (const char* const key =
           first_set({"AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_KEY"})) {
     TRY_VOID(set_key(settings, environment(key), std::string("$") + key));
   } else if (const std::string sas = environment("AZURE_STORAGE_SAS_TOKEN"); !sas.empty()) {
     TRY_VOID(set_signature(settings, sas, "$AZURE_STORAGE_SAS_TOKEN"));
-  } else if (!environment("AZURE_CLIENT_SECRET").empty()) {
-    TRY_VOID(use_application(settings, ""));
-  } else if (!token_file.empty()) {
-    TRY_VOID(use_application(settings, token_file));
   } else {
-    TRY_VOID(use_managed_identity(settings));
+    TRY_VOID(use_token_source(settings, kStorage));
   }
   if (settings.key_source != nullptr) settings.keys_from = settings.key_source->name();
   return settings;
@@ -228,6 +232,12 @@ Result<Settings> Settings::of_user() { return settings_of_user().map(for_endpoin
 Settings Settings::of_user_if_valid() {
   auto found = of_user();
   return found ? *std::move(found) : Settings{.note = found.error().message};
+}
+
+Settings tokens_for_registries() {
+  Settings settings;
+  if (const auto chosen = use_token_source(settings, kRegistries); !chosen) return {.note = chosen.error().message};
+  return settings;
 }
 
 Settings Settings::without_keys() const {

@@ -54,7 +54,7 @@ class ApplicationTokens final : public s3::KeySource {
     const auto name_it = [&](const Error& error) { return aws::named(name(), error); };
     std::string body =
         fmt::format("grant_type=client_credentials&client_id={}&scope={}", http::url_encoded(settings_.client),
-                    http::url_encoded("https://storage.azure.com/.default"));
+                    http::url_encoded(settings_.resource + "/.default"));
     if (settings_.token_file.empty()) {
       body += "&client_secret=" + http::url_encoded(settings_.secret);
     } else {
@@ -101,7 +101,7 @@ class MachineTokens final : public s3::KeySource {
     const bool is_metadata = settings_.secret.empty();
     http::Request asked{
         .url = fmt::format("{}?api-version={}&resource={}", settings_.url, is_metadata ? "2018-02-01" : "2019-08-01",
-                           http::url_encoded("https://storage.azure.com")),
+                           http::url_encoded(settings_.resource)),
         .headers = {"Metadata: true"},
         .purpose = http::Purpose::metadata};
     if (!settings_.client.empty()) asked.url += "&client_id=" + http::url_encoded(settings_.client);

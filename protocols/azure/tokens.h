@@ -8,6 +8,10 @@
 
 namespace weightfs::azure {
 
+/// What a token is for: the audience that a service accepts.
+constexpr const char* kStorage = "https://storage.azure.com";
+constexpr const char* kRegistries = "https://containerregistry.azure.net";
+
 /// An application of Microsoft Entra ID: it has a secret, or a token that another service gives it.
 /// (learn.microsoft.com, "OAuth 2.0 client credentials flow".)
 struct Application {
@@ -16,6 +20,7 @@ struct Application {
   std::string client;           ///< its ID
   std::string secret = {};      ///< empty: with the file
   std::string token_file = {};  ///< as Kubernetes projects it; read for each request
+  std::string resource = kStorage;
 };
 s3::KeySourcePtr application(Application settings);
 
@@ -27,6 +32,7 @@ struct ManagedIdentity {
   std::string secret = {};               ///< for the header of App Service; empty: of the metadata service
   bool is_named = false;                 ///< the user asked for it
   std::chrono::milliseconds pause{800};  ///< before the second attempt; doubled for each of three more
+  std::string resource = kStorage;
 };
 s3::KeySourcePtr managed_identity(ManagedIdentity settings);
 
