@@ -17,6 +17,9 @@ class UserKeys;
 namespace azure {
 class UserCredentials;
 }
+namespace registry {
+class CloudLogins;
+}
 
 /// The token in a file, without the space around it. Fails as open_file() does, and with unsupported if the file has no
 /// token: visible ASCII characters on one line.
@@ -29,9 +32,10 @@ class UserKeyring final : public http::Keyring {
  public:
   /// `buckets` has the keys for object stores, `google` the tokens for gs://, and `azure` the credentials for Azure
   /// Storage, as they were read before; `source_token` is the path of the token for the server of a URL, empty for
-  /// none.
+  /// none. `clouds`: the registries that may get logins by the keys of `buckets`, `google` and its own.
   explicit UserKeyring(CredentialPaths registries = CredentialPaths::of_user(), s3::Settings buckets = {},
-                       std::string source_token = {}, s3::Settings google = {}, azure::Settings azure = {});
+                       std::string source_token = {}, s3::Settings google = {}, azure::Settings azure = {},
+                       const CloudRegistries& clouds = {});
 
   /// Fails with unsupported if the token for a hub is not valid, and as read_token_file() does.
   Result<http::CredentialsPtr> find(const http::CredentialsName& name, const http::ClientPtr& client) override;
@@ -43,6 +47,7 @@ class UserKeyring final : public http::Keyring {
   const std::string google_project_;
   const std::shared_ptr<s3::UserKeys> google_;
   const std::shared_ptr<azure::UserCredentials> azure_;
+  const std::shared_ptr<const registry::CloudLogins> clouds_;
 };
 
 }  // namespace weightfs

@@ -2,12 +2,20 @@
 // distribution-spec, pull; docs/formats/ollama.md describes the differences of Ollama's registry.)
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cache/blob_store.h"
 #include "protocols/mirrors.h"
 
 namespace weightfs {
+
+namespace azure {
+struct Settings;
+}
 
 /// A manifest in a repository of a registry.
 struct Reference {
@@ -63,6 +71,20 @@ struct CredentialPaths {
   /// or $XDG_RUNTIME_DIR/containers/auth.json; $XDG_CONFIG_HOME/containers/auth.json.
   std::vector<std::string> auth_files = {};
   static CredentialPaths of_user();
+};
+
+/// The clouds whose keys give logins for their registries, without a stored login.
+enum class Cloud : uint8_t { none, amazon, google, azure };
+
+/// By the whole name of the host in an origin ("https://gcr.io:443"): `ACCOUNT.dkr.ecr.REGION.amazonaws.com` and
+/// `public.ecr.aws`, `gcr.io`, `*.gcr.io` and `*-docker.pkg.dev`, `*.azurecr.io`. None for plain http, for another
+/// port, and for a name that only contains such a name. (protocols/registry/cloud_logins.cc)
+Cloud cloud_of(std::string_view origin);
+
+/// The registries of clouds that the user named as sources: only these get such logins.
+struct CloudRegistries {
+  std::vector<std::string> origins = {};
+  std::shared_ptr<const azure::Settings> azure = nullptr;  ///< see azure::tokens_for_registries(); null: none
 };
 
 /// Requests the manifest from the registry, follows an index to the selected manifest (protocols/registry/manifest.h),

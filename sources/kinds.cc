@@ -88,6 +88,13 @@ bool names_its_bytes(const std::string& source) {
 
 bool is_url(const std::string& source) { return kind_of(source).traits.is_url; }
 
+// Nothing for a name that is not valid, too: opening it reports the error.
+std::optional<Reference> place_of(const std::string& source, const OpenOptions& options) {
+  const SourceKind& kind = kind_of(source);
+  if (kind.reference == nullptr) return std::nullopt;
+  return kind.reference(source.substr(kind.prefix.size()), options).value_or(std::nullopt);
+}
+
 }  // namespace
 
 Result<SourceEntry> find_source(const std::string& source, const OpenOptions& options, MayOpen, Check check) {
@@ -112,7 +119,10 @@ Result<SourcePtr> open_source_file(const std::string& source, const OpenOptions&
   return kind.open_file(source.substr(kind.prefix.size()), options);
 }
 
+// Those of object stores replace those of registries, which have a note instead of an error.
 Result<void> read_credentials(const std::vector<std::string>& sources, OpenOptions& options) {
+  for (const std::string& source : sources)
+    if (const auto reference = place_of(source, options)) read_keys_of_registry(*reference, options);
   for (const SourceKind& kind : kKinds) {
     const auto is_of_kind = [&](const std::string& source) { return &kind_of(source) == &kind; };
     if (kind.traits.read_credentials != nullptr && std::ranges::any_of(sources, is_of_kind))
@@ -156,13 +166,6 @@ bool has_dots(std::string_view path) {
     text = std::move(decoded);
   }
   return true;
-}
-
-// Nothing for a name that is not valid, too: opening it reports the error.
-std::optional<Reference> place_of(const std::string& source, const OpenOptions& options) {
-  const SourceKind& kind = kind_of(source);
-  if (kind.reference == nullptr) return std::nullopt;
-  return kind.reference(source.substr(kind.prefix.size()), options).value_or(std::nullopt);
 }
 
 // "manifests/latest", "blobs/sha256:…"

@@ -82,6 +82,10 @@ Result<std::vector<Scope>> scopes_of_repository(const Reference& reference, cons
 /// Reads the user's keys for object stores. Fails if they cannot be read.
 Result<void> read_keys_of_objects(OpenOptions& options);
 
+/// Reads the user's keys for the cloud of a registry, if it is one of a cloud. Keys that cannot be read become a note:
+/// the registry may have a stored login, or be public.
+void read_keys_of_registry(const Reference& reference, OpenOptions& options);
+
 /// These are for `gs://BUCKET/KEY`.
 Result<SourceEntry> find_google_object(const std::string& rest, const OpenOptions& options, Check check);
 Result<SourcePtr> open_google_object_file(const std::string& rest, const OpenOptions& options);

@@ -6,7 +6,11 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/url.h"
+#include "protocols/azure.h"
+#include "protocols/gcs.h"
 #include "protocols/registry.h"
+#include "protocols/s3.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
 #include "sources/remote_model.h"
@@ -138,6 +142,24 @@ Result<SourcePtr> open_oci_layer(const std::string& text, const OpenOptions& opt
 
 Result<std::optional<Reference>> reference_of_oci_name(const std::string& text, const OpenOptions& options) {
   return reference_of(text, options);
+}
+
+void read_keys_of_registry(const Reference& reference, OpenOptions& options) {
+  const auto of_result = [](Result<s3::Settings> found) {
+    return std::make_shared<const s3::Settings>(found ? *std::move(found)
+                                                      : s3::Settings{.note = found.error().message});
+  };
+  RegistryOptions& registries = options.registries;
+  const std::string origin = http::origin_of(fmt::format("{}://{}", reference.scheme, reference.host));
+  const Cloud cloud = cloud_of(origin);
+  if (cloud == Cloud::none) return;
+  registries.clouds.origins.push_back(origin);
+  if (cloud == Cloud::amazon && registries.s3 == nullptr)
+    registries.s3 = of_result(s3::Settings::of_user(registries.bucket_flags));
+  if (cloud == Cloud::google && registries.google == nullptr)
+    registries.google = of_result(gcs::settings_of_user(registries.bucket_flags));
+  if (cloud == Cloud::azure && registries.clouds.azure == nullptr)
+    registries.clouds.azure = std::make_shared<const azure::Settings>(azure::tokens_for_registries());
 }
 
 Result<std::vector<Scope>> scopes_of_repository(const Reference& reference, const OpenOptions& options) {

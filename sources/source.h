@@ -13,6 +13,7 @@
 #include "formats/format.h"
 #include "protocols/azure.h"
 #include "protocols/mirrors.h"
+#include "protocols/registry.h"
 #include "protocols/s3.h"
 #include "sources/disk/watched.h"
 #include "sources/location.h"
@@ -48,6 +49,7 @@ struct RegistryOptions {
   std::shared_ptr<const s3::Settings> s3 = nullptr;        ///< null: s3:// is not supported
   std::shared_ptr<const s3::Settings> google = nullptr;    ///< null: gs:// is not supported
   std::shared_ptr<const azure::Settings> azure = nullptr;  ///< null: az:// is not supported
+  CloudRegistries clouds = {};                             ///< of the sources, whose keys are those above and its own
 
   bool has_block_list() const { return block_list != nullptr || block_list_digest; }
 };

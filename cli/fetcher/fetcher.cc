@@ -180,6 +180,7 @@ Result<void> confine_fetcher(const RegistryOptions& stores, const std::string& t
   add(stores.s3);
   add(stores.google);
   add(stores.azure);
+  add(stores.clouds.azure);
   if (!token_file.empty()) key_files.push_back(token_file);
   return sandbox::enter_sandbox(sandbox::access_for_fetcher(key_files), ignore_line).map([](const auto&) {});
 }
@@ -206,7 +207,7 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   const auto keyring = std::make_shared<UserKeyring>(
       CredentialPaths::of_user(), greeting.s3 == nullptr ? s3::Settings() : *greeting.s3, flags.source_token_file,
       greeting.google == nullptr ? s3::Settings() : *greeting.google,
-      greeting.azure == nullptr ? azure::Settings() : *greeting.azure);
+      greeting.azure == nullptr ? azure::Settings() : *greeting.azure, options.registries.clouds);
   const auto client = std::make_shared<http::DirectClient>(request_options(flags), keyring);
   options.registries.http = client;
   options.registries.mirrors = flags.mirrors;

@@ -39,7 +39,7 @@ http::ClientPtr client_of(const StoreFlags& flags, Sender sender, const std::fun
         std::move(options), std::make_shared<UserKeyring>(
                                 CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
                                 flags.source_token_file, sender.google == nullptr ? s3::Settings() : *sender.google,
-                                sender.azure == nullptr ? azure::Settings() : *sender.azure));
+                                sender.azure == nullptr ? azure::Settings() : *sender.azure, sender.clouds));
   if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
   return client;
 }

@@ -55,6 +55,7 @@ struct Sender {
   std::shared_ptr<const s3::Settings> s3 = {};        ///< of the user, without keys if there is a fetcher
   std::shared_ptr<const s3::Settings> google = {};    ///< the same for gs://
   std::shared_ptr<const azure::Settings> azure = {};  ///< the same for az://
+  CloudRegistries clouds = {};                        ///< none if there is a fetcher
   std::shared_ptr<const MirrorTable> mirrors = {};    ///< of the sources; null: the user's files are read
   std::shared_ptr<const void> process = {};           ///< of the fetcher
 };

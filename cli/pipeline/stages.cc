@@ -60,13 +60,18 @@ Result<Confined> Confined::enter(Privileged before) {
   if (is_fetched) {
     plan.options.log = plan.warn;
     Fetcher fetcher = TRY(start_fetcher(plan.sources, plan.options, plan.flags));
-    sender = {std::move(fetcher.socket), std::move(fetcher.s3),      std::move(fetcher.google),
-              std::move(fetcher.azure),  std::move(fetcher.mirrors), std::move(fetcher.process)};
+    sender.fetcher = std::move(fetcher.socket);
+    sender.s3 = std::move(fetcher.s3);
+    sender.google = std::move(fetcher.google);
+    sender.azure = std::move(fetcher.azure);
+    sender.mirrors = std::move(fetcher.mirrors);
+    sender.process = std::move(fetcher.process);
   } else {
     TRY_VOID(read_credentials(plan.sources, plan.options));
     sender.s3 = plan.options.registries.s3;
     sender.google = plan.options.registries.google;
     sender.azure = plan.options.registries.azure;
+    sender.clouds = plan.options.registries.clouds;
     const auto forget_keys = [&](auto& settings) {
       if (plan.flags.offline && settings != nullptr)
         settings = std::make_shared<const std::remove_cvref_t<decltype(*settings)>>(settings->without_keys());

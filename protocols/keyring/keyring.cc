@@ -12,6 +12,7 @@
 #include "protocols/huggingface.h"
 #include "protocols/modelscope.h"
 #include "protocols/netrc.h"
+#include "protocols/registry/cloud_logins.h"
 #include "protocols/registry/credentials.h"
 #include "protocols/s3/signer.h"
 #include "protocols/s3/user_keys.h"
@@ -50,6 +51,23 @@ Result<http::CredentialsPtr> token_of_file(const std::string& path) {
   return std::make_shared<TokenOfFile>(path, TRY(read_token_file(path)));
 }
 
+s3::Settings as_keys(const azure::Settings& tokens) {
+  s3::Settings settings;
+  settings.key_source = tokens.key_source;
+  settings.note = tokens.note;
+  return settings;
+}
+
+// Null without a registry of a cloud.
+std::shared_ptr<const registry::CloudLogins> cloud_logins(const CloudRegistries& clouds,
+                                                          const std::shared_ptr<s3::UserKeys>& amazon,
+                                                          const std::shared_ptr<s3::UserKeys>& google) {
+  if (clouds.origins.empty()) return nullptr;
+  const s3::Settings tokens = clouds.azure == nullptr ? s3::Settings() : as_keys(*clouds.azure);
+  const auto azure = std::make_shared<s3::UserKeys>(tokens, [tokens] { return Result<s3::Settings>(tokens); });
+  return std::make_shared<registry::CloudLogins>(clouds.origins, registry::CloudKeys{amazon, google, azure});
+}
+
 }  // namespace
 
 Result<std::string> read_token_file(const std::string& path) {
@@ -64,14 +82,15 @@ Result<std::string> read_token_file(const std::string& path) {
 }
 
 UserKeyring::UserKeyring(CredentialPaths registries, s3::Settings buckets, std::string source_token,
-                         s3::Settings google, azure::Settings azure)
+                         s3::Settings google, azure::Settings azure, const CloudRegistries& clouds)
     : registries_(std::move(registries)),
       buckets_(std::make_shared<s3::UserKeys>(std::move(buckets))),
       source_token_(std::move(source_token)),
       google_project_(google.project),
       google_(
           std::make_shared<s3::UserKeys>(google, [flags = google.flags] { return gcs::settings_for_renewal(flags); })),
-      azure_(std::make_shared<azure::UserCredentials>(std::move(azure))) {}
+      azure_(std::make_shared<azure::UserCredentials>(std::move(azure))),
+      clouds_(cloud_logins(clouds, buckets_, google_)) {}
 
 Result<http::CredentialsPtr> UserKeyring::find(const http::CredentialsName& name, const http::ClientPtr& client) {
   using Kind = http::CredentialsName::Kind;
@@ -79,7 +98,8 @@ Result<http::CredentialsPtr> UserKeyring::find(const http::CredentialsName& name
     case Kind::hub:
       return huggingface::credentials_for(name.server);
     case Kind::registry:
-      return std::make_shared<registry::Credentials>(client, name.server, registries_, name.headers);
+      return std::make_shared<registry::Credentials>(client, name.server, registries_, name.headers,
+                                                     registry::ClockAndNonce::of_system(), clouds_);
     case Kind::bucket:
       return std::make_shared<s3::Signer>(buckets_, name.region, client);
     case Kind::web:

@@ -59,6 +59,14 @@ std::string login_description(const FoundLogin& found) {
   return fmt::format("tried as {} of {}", quoted(found.login->user), printable(found.file));
 }
 
+// A login that expires is obtained again 15 minutes before its end, or in the last third of a shorter life.
+int64_t lifetime_of(const FoundLogin& found, int64_t now) {
+  constexpr int64_t kBeforeEnd = 15 * 60;
+  if (!found.expiry) return INT32_MAX;
+  const int64_t left = *found.expiry - now;
+  return left - std::min(kBeforeEnd, left / 3);
+}
+
 const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::string_view scheme) {
   const auto found =
       std::find_if(challenges.begin(), challenges.end(), [&](const AuthChallenge& c) { return c.scheme == scheme; });
@@ -68,14 +76,16 @@ const AuthChallenge* find(const std::vector<AuthChallenge>& challenges, std::str
 }  // namespace
 
 Credentials::Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
-                         std::vector<std::string> headers, ClockAndNonce clock)
+                         std::vector<std::string> headers, ClockAndNonce clock,
+                         std::shared_ptr<const CloudLogins> clouds)
     : http_(std::move(http)),
       host_(host_of(registry)),
       origin_(http::origin_of(registry)),
       repository_(repository_of(registry)),
       paths_(std::move(paths)),
       headers_(std::move(headers)),
-      clock_(std::move(clock)) {}
+      clock_(std::move(clock)),
+      clouds_(std::move(clouds)) {}
 
 bool Credentials::is_current() const { return !authorization_.authorization.empty() && clock_.seconds() < expires_; }
 
@@ -149,7 +159,7 @@ Result<Credentials::Authorization> Credentials::authorize(const http::Response& 
   for (const auto& [name, value] : response.headers)
     if (name == "www-authenticate") std::ranges::move(parse_challenges(value), std::back_inserter(challenges));
   if (const AuthChallenge* bearer = find(challenges, "bearer")) return with_token(*bearer, response.from_public, stop);
-  if (find(challenges, "basic") != nullptr) return with_basic_login();
+  if (find(challenges, "basic") != nullptr) return with_basic_login(stop);
   return Authorization{{}, 0, "unsupported authentication scheme; no credentials sent"};
 }
 
@@ -159,7 +169,7 @@ Result<Credentials::Authorization> Credentials::with_token(const AuthChallenge& 
   const std::string server = TRY(check_token_server(realm, origin_));
   const bool may_sign = server == origin_ && !paths_.ollama_key.empty();
   if (may_sign && bearer.parameter("service") == "ollama") return with_key(bearer, public_only, stop);
-  const FoundLogin found = TRY(login_for(server));
+  const FoundLogin found = TRY(login_for(server, stop));
   if (may_sign && is_ollama_realm(realm) && !found.login) {
     auto value = with_key(bearer, public_only, stop);
     if (value || is_about_the_network(value.error())) return value;
@@ -208,20 +218,26 @@ Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& 
                           found.login ? login_description(found) : anonymous_reason(bearer, found), found.file);
 }
 
-Result<Credentials::Authorization> Credentials::with_basic_login() {
-  const FoundLogin found = TRY(login_for(origin_));
+Result<Credentials::Authorization> Credentials::with_basic_login(const std::stop_token& stop) {
+  const FoundLogin found = TRY(login_for(origin_, stop));
   if (!found.login) return Authorization{{}, 0, "tried anonymously: " + found.reason};
   if (!found.login->identity_token.empty())
     return Authorization{
         {},
         0,
         fmt::format("{} has only an identity token, and the registry has no token server", printable(found.file))};
-  return Authorization{basic_authorization(*found.login), INT32_MAX, login_description(found), found.file};
+  return Authorization{basic_authorization(*found.login), lifetime_of(found, clock_.seconds()),
+                       login_description(found), found.file};
 }
 
-// The registry's login, if it may be sent to `origin`.
-Result<FoundLogin> Credentials::login_for(const std::string& origin) const {
+// The registry's login, if it may be sent to `origin`; without a stored one that of its cloud.
+Result<FoundLogin> Credentials::login_for(const std::string& origin, const std::stop_token& stop) const {
   FoundLogin found = TRY(find_login(paths_, host_, repository_));
+  if (!found.login && clouds_ != nullptr) {
+    FoundLogin of_cloud = TRY(clouds_->find(origin_, origin, http_, stop));
+    if (of_cloud.login) return of_cloud;
+    if (!of_cloud.reason.empty()) found.reason += ", and " + of_cloud.reason;
+  }
   if (!found.login || is_confidential(origin)) return found;
   return FoundLogin{.reason = fmt::format("the login of {} is not sent over http", printable(found.file))};
 }

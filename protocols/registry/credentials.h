@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -12,6 +13,7 @@
 
 #include "cache/http/client.h"
 #include "protocols/registry.h"
+#include "protocols/registry/cloud_logins.h"
 #include "protocols/registry/logins.h"
 #include "protocols/registry/token.h"
 
@@ -20,9 +22,11 @@ namespace weightfs::registry {
 class Credentials final : public http::Credentials {
  public:
   /// `registry` is a URL of the registry, or of a repository there, and `headers` are sent with each request to it.
+  /// `clouds` has logins for want of a stored one; null: there are none.
   /// When several threads are challenged, one requests the token and the others wait.
   Credentials(http::ClientPtr http, const std::string& registry, CredentialPaths paths,
-              std::vector<std::string> headers = {}, ClockAndNonce clock = ClockAndNonce::of_system());
+              std::vector<std::string> headers = {}, ClockAndNonce clock = ClockAndNonce::of_system(),
+              std::shared_ptr<const CloudLogins> clouds = nullptr);
 
   /// The current token or login until it expires.
   std::string authorization() override;
@@ -34,9 +38,9 @@ class Credentials final : public http::Credentials {
   /// - otherwise for the docker login if there is one, else an anonymous token. The realm may be on another host over
   ///   https, or on loopback if the registry is; the login is sent only over https or loopback.
   /// If the challenge came from a public address, the realm must be public, too. Answers a Basic challenge with the
-  /// docker login, by the same rule. Returns false when nothing is left to try. Fails with unsupported when a rule or
-  /// the token server refuses, or when a required key or docker config cannot be read; otherwise as
-  /// request_with_retry().
+  /// docker login, by the same rule. A login of a cloud is used like a docker login. Returns false when nothing is left
+  /// to try. Fails with unsupported when a rule or the token server refuses, or when a required key or docker config
+  /// cannot be read; otherwise as request_with_retry().
   Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
                                const std::stop_token& stop) override;
 
@@ -68,12 +72,12 @@ class Credentials final : public http::Credentials {
   Result<Authorization> with_key(const AuthChallenge& bearer, bool public_only, const std::stop_token& stop);
   Result<Authorization> with_login(const AuthChallenge& bearer, const FoundLogin& found, bool public_only,
                                    const std::stop_token& stop);
-  Result<Authorization> with_basic_login();
+  Result<Authorization> with_basic_login(const std::stop_token& stop);
   static Result<Authorization> with_description(const Result<Token>& token, std::string description,
                                                 std::string keys_from);
   std::string default_scope() const;
   std::string anonymous_reason(const AuthChallenge& bearer, const FoundLogin& found) const;
-  Result<FoundLogin> login_for(const std::string& origin) const;
+  Result<FoundLogin> login_for(const std::string& origin, const std::stop_token& stop) const;
 
   const http::ClientPtr http_;
   const std::string host_;        // with the port if the URL has one
@@ -82,6 +86,7 @@ class Credentials final : public http::Credentials {
   const CredentialPaths paths_;
   const std::vector<std::string> headers_;  // "Name: value"
   const ClockAndNonce clock_;
+  const std::shared_ptr<const CloudLogins> clouds_;
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable_any renewed_;

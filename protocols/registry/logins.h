@@ -2,6 +2,7 @@
 // (containers-auth.json(5)), then docker's.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,9 @@ std::string repository_of(const std::string& url);
 
 struct FoundLogin {
   std::optional<Login> login = {};
-  std::string file = {};    ///< that has it
-  std::string reason = {};  ///< why there is no login, for a message
+  std::string file = {};               ///< that has it; of a cloud also the name of the source of its keys
+  std::string reason = {};             ///< why there is no login, for a message
+  std::optional<int64_t> expiry = {};  ///< in seconds since 1970; nothing: it does not expire
 };
 
 /// The login of the first file that has one, as docker_entry() finds it. Files are read at each call, so that a login
