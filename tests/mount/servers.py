@@ -335,11 +335,12 @@ class Registry(Server):
         return sum((method or a.method) == a.method and (path is None or a.path == path) for a in self.pulled())
 
 
-def self_signed_certificate(folder):
-    """The files of a self-signed certificate for 127.0.0.1 and of its key."""
+def self_signed_certificate(folder, names=()):
+    """The files of a self-signed certificate for 127.0.0.1 and these names, and of its key."""
+    subjects = ",".join(["IP:127.0.0.1", *(f"DNS:{name}" for name in names)])
     certificate, key = os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                    "-subj", "/CN=127.0.0.1", "-addext", f"subjectAltName={subjects}", "-keyout", key, "-out", certificate],
                    check=True, capture_output=True)
     return certificate, key
 

@@ -1,15 +1,17 @@
 """The services of AWS that give keys, on 127.0.0.1: the token service (AssumeRole, AssumeRoleWithWebIdentity), the service of
-containers, version 2 of instance metadata, and the portal of single sign-on.
+containers, version 2 of instance metadata, the portal of single sign-on, and the API of registries (GetAuthorizationToken).
 
 Each answer has new keys, which a store (s3_server.py) accepts until they expire.
 """
+import base64
 import datetime
+import hashlib
 import json
 import re
 import threading
 import urllib.parse
 
-from s3_server import Key, in_xml, signature
+from s3_server import REGION, Key, in_xml, signature
 from scripted_server import Server
 
 SESSION = "session-of-the-metadata"
@@ -26,7 +28,9 @@ class KeysServer:
         self.web_token = "token-of-the-pod"      # that AssumeRoleWithWebIdentity accepts
         self.authorization = None                # of the service of containers
         self.login = "login-of-the-user"         # of single sign-on
-        self.signers = {}                        # {id: (secret, token)} of AssumeRole
+        self.signers = {}                        # {id: (secret, token)} of AssumeRole and GetAuthorizationToken
+        self.logins = []                         # pairs of a name and a password for registries
+        self.login_region = REGION
         self.refusal = None                      # (status, code): every answer
         self.lock = threading.Lock()
         self.server = Server(test, self.respond)
@@ -48,6 +52,7 @@ class KeysServer:
     def secrets(self):
         """All texts that must appear nowhere."""
         keys = [text for key_id, key in self.issued for text in (key_id, key.secret, key.token)]
+        keys += [password for _, password in self.logins]
         return keys + [text for text in (self.web_token, self.authorization, self.login, SESSION) if text]
 
     def respond(self, request):
@@ -61,6 +66,8 @@ class KeysServer:
             if request.headers.get("authorization") != self.authorization:
                 return 401, "application/json", '{"message": "the token is not valid"}'
             return 200, "application/json", json.dumps(self.as_json())
+        if "x-amz-target" in request.headers:
+            return self.registry_login(request)
         if request.path == "/federation/credentials":
             return self.portal(request)
         return self.token_service(request, dict(urllib.parse.parse_qsl(request.content.decode())) or request.query)
@@ -111,17 +118,35 @@ class KeysServer:
         return 200, "text/xml", (f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
                                  f'{in_xml(f"{action}Result", keys)}</{action}Response>')
 
+    def registry_login(self, request):
+        """GetAuthorizationToken of ECR; that of the public registry has another target, and no list."""
+        services = {"AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken": "ecr",
+                    "SpencerFrontendService.GetAuthorizationToken": "ecr-public"}
+        service = services.get(request.headers["x-amz-target"])
+        right = (request.method, request.content, request.headers.get("content-type")) == (
+            "POST", b"{}", "application/x-amz-json-1.1")
+        if not service or not right or not self.is_signed(request, service):
+            return 400, "application/json", '{"__type": "InvalidSignatureException", "message": "No"}'
+        with self.lock:
+            self.logins.append(("AWS", f"password-of-a-registry-{len(self.logins) + 1}"))
+            name, password = self.logins[-1]
+        end = self.store.clock() + datetime.timedelta(seconds=self.lifetime)
+        data = {"authorizationToken": base64.b64encode(f"{name}:{password}".encode()).decode(), "expiresAt": end.timestamp()}
+        return 200, "application/json", json.dumps({"authorizationData": [data] if service == "ecr" else data})
+
     def error(self, status, code):
         return status, "text/xml", in_xml("ErrorResponse", in_xml("Error", in_xml("Code", code) + in_xml("Message", "No")))
 
-    def is_signed(self, request):
-        found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{8}/([^/]+)/sts/aws4_request, SignedHeaders=([^,]+), "
+    def is_signed(self, request, service="sts"):
+        found = re.fullmatch(rf"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{{8}}/([^/]+)/{service}/aws4_request, SignedHeaders=([^,]+), "
                              r"Signature=([0-9a-f]{64})", request.headers.get("authorization", ""))
-        if not found or found[1] not in self.signers:
+        if not found or found[1] not in self.signers or (service != "sts" and found[2] != self.login_region):
             return False
         secret, token = self.signers[found[1]]
         if request.headers.get("x-amz-security-token") != token:
             return False
         headers = {"x-amz-content-sha256": EMPTY, **request.headers}
+        if service != "sts" and headers["x-amz-content-sha256"] != hashlib.sha256(request.content).hexdigest():
+            return False
         return found[4] == signature(secret, request.method, request.target, headers, found[3].split(";"),
                                      request.headers["x-amz-date"], found[2], "sts")

@@ -66,6 +66,7 @@ class AzureServer:
         self.sas = SAS              # None: revoked
         self.token_status = 200
         self.has_role = True        # who has a token may read
+        self.audience = "https://storage.azure.com"  # of tokens
         self.lock = threading.Lock()
         self.server = Server(test, self.answer)
         self.origin = self.server.origin
@@ -130,10 +131,10 @@ class AzureServer:
         form = dict(urllib.parse.parse_qsl(request.content.decode()))
         if request.path == "/metadata/identity/oauth2/token":
             valid = request.headers.get("metadata") == "true" and request.query == {
-                "api-version": "2018-02-01", "resource": "https://storage.azure.com"}
+                "api-version": "2018-02-01", "resource": self.audience}
         else:
             valid = (request.method == "POST" and request.path == "/the-tenant/oauth2/v2.0/token" and not request.query
-                     and form.get("client_id") == "the-client" and form.get("scope") == "https://storage.azure.com/.default"
+                     and form.get("client_id") == "the-client" and form.get("scope") == self.audience + "/.default"
                      and (form.get("client_assertion") == self.assertion or form.get("client_secret") == self.secret))
         if not valid or self.token_status != 200:
             status = self.token_status if valid else 401
