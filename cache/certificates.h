@@ -9,9 +9,10 @@ namespace weightfs {
 
 /// Where trusted authorities are read from.
 struct Certificates {
-  std::string file;       ///< many certificates (PEM); empty if there is none
-  std::string directory;  ///< certificates named by their hashes; may be several, separated by colons
-  std::string setting;    ///< the variable that names them: "SSL_CERT_FILE=/x"; empty if they are those of the system
+  std::string file = {};       ///< many certificates (PEM); empty if there is none
+  std::string directory = {};  ///< certificates named by their hashes; may be several, separated by colons
+  std::string setting =
+      {};  ///< the variable that names them: "SSL_CERT_FILE=/x"; empty if they are those of the system
 
   bool empty() const { return file.empty() && directory.empty(); }
 
@@ -23,8 +24,9 @@ struct Certificates {
   static std::vector<std::string> places();
 };
 
-/// Why a certificate was not accepted: the words of the TLS library, and what to do.
-std::string why_not_accepted(const std::string& detail, bool insecure);
+/// Why a certificate was not accepted: the words of the TLS library, and what to do. `trusted`: the authorities.
+std::string why_not_accepted(const std::string& detail, bool insecure,
+                             const Certificates& trusted = Certificates::find());
 
 /// Said where there is none.
 inline constexpr const char* kNoCertificates = "no certificates found: install ca-certificates, or set SSL_CERT_FILE";

@@ -16,6 +16,7 @@
 
 #include "base/time.h"
 #include "cache/blob_store.h"
+#include "cache/certificates.h"
 
 namespace weightfs::s3 {
 
@@ -68,6 +69,7 @@ struct Settings {
   std::shared_ptr<const KeySource> key_source = {};  ///< obtains keys that expire; null: `keys` are all
   std::vector<std::string> files = {};               ///< that of_user() or the source reads
   BucketFlags flags = {};
+  Certificates certificates = {};     ///< that servers of AWS, and at `endpoint`, are trusted by; empty: the system's
   const Dialect* dialect = &kAmazon;  ///< static
   std::string project = {};           ///< of Google: pays for requests, if `flags` say that the user does
 

@@ -66,11 +66,10 @@ std::vector<std::string> Certificates::places() {
   return all;
 }
 
-std::string why_not_accepted(const std::string& detail, bool insecure) {
+std::string why_not_accepted(const std::string& detail, bool insecure, const Certificates& trusted) {
   std::string text = "certificate not accepted: " + detail;
   const bool is_unknown = detail.find("issuer") != detail.npos || detail.find("self") != detail.npos ||
                           detail.find("first certificate") != detail.npos;
-  const Certificates trusted = Certificates::find();
   if (trusted.empty()) return kNoCertificates;
   if (is_unknown)
     text += trusted.setting.empty() ? "; name a file with the certificate of its authority in SSL_CERT_FILE"

@@ -47,6 +47,12 @@ std::vector<std::string> headers_of(const Request& request, const Url& url, cons
   return headers;
 }
 
+Certificates certificates_of(const Request& request, bool is_same_origin) {
+  if (!is_same_origin) return {};
+  return request.certificates.empty() && request.credentials != nullptr ? request.credentials->certificates()
+                                                                        : request.certificates;
+}
+
 // An object store answers 400 if keys have expired.
 bool is_about_old_keys(const ExchangeResult& refusal) {
   const auto says = [&](std::string_view code) { return refusal.body.find(code) != std::string::npos; };
@@ -121,6 +127,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
     const std::string authorization = same_origin ? request.credentials->authorization() : "";
     exchange.credential_headers.clear();
     if (same_origin) exchange.credential_headers = headers_of(request, exchange.url, authorization);
+    exchange.certificates = certificates_of(request, exchange.url.origin == first_origin);
     exchange.secret_query = same_origin ? request.credentials->query() : "";
     if (same_origin) record_keys(request.url, request.credentials->key_origin());
     origin = exchange.url.origin;

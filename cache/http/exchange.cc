@@ -276,13 +276,13 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_PROXY, proxy_.url.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
   if (url_.scheme == "https" || proxy_.url.starts_with("https:")) {
-    const Certificates trusted = Certificates::find();
-    const char* const file = trusted.file.empty() ? nullptr : trusted.file.c_str();
-    const char* const directory = trusted.directory.empty() ? nullptr : trusted.directory.c_str();
-    set(CURLOPT_CAINFO, file);
-    set(CURLOPT_CAPATH, directory);
-    set(CURLOPT_PROXY_CAINFO, file);
-    set(CURLOPT_PROXY_CAPATH, directory);
+    const auto name_of = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
+    const Certificates system = Certificates::find();
+    const Certificates& trusted = request_.certificates.empty() ? system : request_.certificates;
+    set(CURLOPT_CAINFO, name_of(trusted.file));
+    set(CURLOPT_CAPATH, name_of(trusted.directory));
+    set(CURLOPT_PROXY_CAINFO, name_of(system.file));
+    set(CURLOPT_PROXY_CAPATH, name_of(system.directory));
   }
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
@@ -416,10 +416,10 @@ Error HttpExchange::proxy_refusal(int status) const {
 }
 
 Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const {
+  const Certificates trusted = request_.certificates.empty() ? Certificates::find() : request_.certificates;
   if (code == CURLE_PEER_FAILED_VERIFICATION)
-    return error(Code::unreachable, why_not_accepted(detail, request_.options.insecure));
+    return error(Code::unreachable, why_not_accepted(detail, request_.options.insecure, trusted));
   if (code == CURLE_SSL_CACERT_BADFILE) {
-    const Certificates trusted = Certificates::find();
     if (trusted.empty()) return error(Code::unreachable, kNoCertificates);
     return error(Code::unreachable, fmt::format("{}: no certificates can be read from it",
                                                 trusted.setting.empty() ? trusted.file : trusted.setting));

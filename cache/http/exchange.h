@@ -37,7 +37,8 @@ struct ExchangeRequest {
   Url url;
   AddressPolicy policy = {};
   std::vector<std::string> credential_headers = {};
-  std::string secret_query = {};  ///< sent behind that of the URL
+  std::string secret_query = {};   ///< sent behind that of the URL
+  Certificates certificates = {};  ///< empty: those of the system
   bool may_be_challenged = false;
   bool may_be_refused = false;         ///< the keys can be read again
   bool is_expected_to_answer = false;  ///< if it does not, it is taken for out of reach, and not for a wrong name

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/certificates.h"
 #include "cache/url.h"
 
 namespace weightfs::http {
@@ -109,6 +110,9 @@ class Credentials {
   /// redirect of such a request is refused: its target may repeat them.
   virtual std::string query() { return {}; }
 
+  /// The authorities that a server of these requests is trusted by; empty: those of the system. Thread-safe.
+  virtual Certificates certificates() { return {}; }
+
   /// The source of the keys that were used last.
   virtual KeyOrigin key_origin() { return {}; }
 
@@ -153,6 +157,8 @@ struct Request {
   bool public_only = false;  ///< connect only to public addresses, because a public server named `url`
   Purpose purpose = Purpose::content;
   std::string body = {};  ///< of a POST: application/x-www-form-urlencoded
+  /// As Credentials::certificates(), for a request without such credentials: for the scheme, host and port of `url`.
+  Certificates certificates = {};
   /// The request fails with network at this time.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };

@@ -130,6 +130,7 @@ void make_paths_absolute() {
                                  "NETRC",
                                  "XDG_RUNTIME_DIR",
                                  "XDG_CONFIG_HOME",
+                                 "AWS_CA_BUNDLE",
                                  "AWS_CONFIG_FILE",
                                  "AWS_SHARED_CREDENTIALS_FILE",
                                  "AWS_WEB_IDENTITY_TOKEN_FILE",

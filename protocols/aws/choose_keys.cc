@@ -47,7 +47,7 @@ class Chooser {
   Result<ChosenKeys> of_web_identity(const Profile& profile, bool with_environment) const;
   Result<ChosenKeys> of_single_sign_on(const Profile& profile) const;
   Result<std::optional<ChosenKeys>> of_profile(const Profile& profile, bool with_environment);
-  static Result<ChosenKeys> of_container();
+  Result<ChosenKeys> of_container() const;
   static Result<ChosenKeys> of_instance(bool is_named);
 
   const ChoiceOf& of_;
@@ -90,7 +90,8 @@ std::string unused_settings(const Profile& profile) {
 Result<TokenService> Chooser::token_service() const {
   const std::string region = first_of({of_.region, "us-east-1"});
   const bool is_fips = is_true(first_of({environment("AWS_USE_FIPS_ENDPOINT"), of_.profile.get("use_fips_endpoint")}));
-  return TokenService{TRY(service_url("AWS_ENDPOINT_URL_STS", is_fips ? "sts-fips" : "sts", region)), region};
+  return TokenService{TRY(service_url("AWS_ENDPOINT_URL_STS", is_fips ? "sts-fips" : "sts", region)), region,
+                      of_.profile.certificates()};
 }
 
 std::optional<Result<ChosenKeys>> Chooser::of_environment() {
@@ -186,7 +187,8 @@ Result<ChosenKeys> Chooser::of_single_sign_on(const Profile& profile) const {
                        .token_file = {},
                        .account = profile.get("sso_account_id"),
                        .role = profile.get("sso_role_name"),
-                       .profile = profile.name};
+                       .profile = profile.name,
+                       .certificates = of_.profile.certificates()};
   if (sign_on.account.empty() || sign_on.role.empty())
     return wrong(profile, "single sign-on needs sso_account_id and sso_role_name");
   sign_on.token_file = home_path("/.aws/sso/cache/") + sso_token_file(session.empty() ? start : session);
@@ -194,7 +196,7 @@ Result<ChosenKeys> Chooser::of_single_sign_on(const Profile& profile) const {
   return ChosenKeys{.source = single_sign_on(std::move(sign_on)), .files = {file}};
 }
 
-Result<ChosenKeys> Chooser::of_container() {
+Result<ChosenKeys> Chooser::of_container() const {
   Container settings;
   const std::string relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   settings.url =
@@ -211,6 +213,7 @@ Result<ChosenKeys> Chooser::of_container() {
                                http::printable_url(settings.url)));
   settings.token_file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   settings.token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  settings.certificates = of_.profile.certificates();
   ChosenKeys chosen;
   if (!settings.token_file.empty()) chosen.files.push_back(settings.token_file);
   chosen.source = container(std::move(settings));

@@ -21,8 +21,10 @@ class ContainerKeys final : public s3::KeySource {
     if (!settings_.token_file.empty()) token = TRY(read_small_file(settings_.token_file).map_error(name_it));
     if (token.find_first_of(std::string_view("\r\n\0", 3)) != token.npos)
       return failure(Code::forbidden, name() + ": a line break in the authorization token");
-    http::Request request{
-        .url = settings_.url, .headers = {"Accept: application/json"}, .purpose = http::Purpose::metadata};
+    http::Request request{.url = settings_.url,
+                          .headers = {"Accept: application/json"},
+                          .purpose = http::Purpose::metadata,
+                          .certificates = settings_.certificates};
     if (!token.empty())
       request.credentials = std::make_shared<SecretHeaders>(std::vector<std::string>{"Authorization: " + token});
     const download::Response page = TRY(ask(client, request, stop).map_error(name_it));

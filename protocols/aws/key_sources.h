@@ -16,8 +16,9 @@ s3::KeySourcePtr credentials_file(std::string path);
 
 /// The Security Token Service.
 struct TokenService {
-  std::string url;     ///< "https://sts.eu-west-1.amazonaws.com"
-  std::string region;  ///< of its signatures
+  std::string url;                 ///< "https://sts.eu-west-1.amazonaws.com"
+  std::string region;              ///< of its signatures
+  Certificates certificates = {};  ///< as s3::Settings::certificates
 };
 
 /// AssumeRoleWithWebIdentity: a token in a file, as Kubernetes projects it (IRSA). Reads the file for each request.
@@ -46,6 +47,7 @@ struct Container {
   std::string url;              ///< for which may_give_keys() holds
   std::string token_file = {};  ///< of the Authorization header; read for each request
   std::string token = {};       ///< the header, without a file; empty: none is sent
+  Certificates certificates = {};
 };
 s3::KeySourcePtr container(Container settings);
 
@@ -65,6 +67,7 @@ struct SingleSignOn {
   std::string account;
   std::string role;
   std::string profile;  ///< for messages
+  Certificates certificates = {};
 };
 s3::KeySourcePtr single_sign_on(SingleSignOn settings);
 

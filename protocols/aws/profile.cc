@@ -84,6 +84,17 @@ std::string Profile::get(std::string_view setting) const {
 
 std::string Profile::shown() const { return "the profile " + quoted(name); }
 
+Certificates Profile::certificates() const {
+  if (std::string file = environment("AWS_CA_BUNDLE"); !file.empty()) {
+    std::string setting = "AWS_CA_BUNDLE=" + file;
+    return {.file = std::move(file), .setting = std::move(setting)};
+  }
+  std::string file = get("ca_bundle");
+  if (file.empty()) return {};
+  std::string setting = fmt::format("ca_bundle of {}: {}", shown(), file);
+  return {.file = std::move(file), .setting = std::move(setting)};
+}
+
 std::optional<s3::Keys> Profile::keys() const {
   return keys_of(get("aws_access_key_id"), get("aws_secret_access_key"), get("aws_session_token"));
 }

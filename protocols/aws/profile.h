@@ -30,6 +30,8 @@ struct Profile {
   bool has(std::string_view setting) const { return !get(setting).empty(); }
   /// `the profile "x"`, for messages.
   std::string shown() const;
+  /// The file of $AWS_CA_BUNDLE, or of `ca_bundle`; empty without one.
+  Certificates certificates() const;
   /// Nothing without a key; it may be incomplete.
   std::optional<s3::Keys> keys() const;
 };

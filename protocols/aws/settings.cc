@@ -75,7 +75,9 @@ Result<Settings> Settings::of_user(const BucketFlags& flags) {
   settings.key_source = std::move(chosen.source);
   settings.keys_from = std::move(chosen.from);
   settings.note = std::move(chosen.note);
+  settings.certificates = profile.certificates();
   settings.files = {aws::ProfileFiles::credentials_path(), aws::ProfileFiles::config_path()};
+  if (!settings.certificates.empty()) settings.files.push_back(settings.certificates.file);
   for (std::string& file : chosen.files) settings.files.push_back(std::move(file));
   return settings;
 }

@@ -23,7 +23,8 @@ class SingleSignOnKeys final : public s3::KeySource {
                            http::url_encoded(settings_.account), http::url_encoded(settings_.role)),
         .headers = {"Accept: application/json"},
         .credentials = std::make_shared<SecretHeaders>(std::vector<std::string>{"x-amz-sso_bearer_token: " + token}),
-        .purpose = http::Purpose::keys};
+        .purpose = http::Purpose::keys,
+        .certificates = settings_.certificates};
     const auto name_it = [&](const Error& error) { return named(name(), error); };
     const download::Response page = TRY(ask(client, request, stop).map_error(name_it));
     if (page.head.status == 401) return no_login("the service does not accept the login");

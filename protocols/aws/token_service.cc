@@ -94,7 +94,8 @@ class WebIdentityKeys final : public s3::KeySource {
                                                  {"Version", "2011-06-15"},
                                                  {"RoleArn", settings_.role},
                                                  {"RoleSessionName", settings_.session_name},
-                                                 {"WebIdentityToken", token}})};
+                                                 {"WebIdentityToken", token}}),
+                                .certificates = settings_.service.certificates};
     return ask(client, request, stop).map_error(name_it);
   }
 
@@ -120,7 +121,8 @@ class AssumedRoleKeys final : public s3::KeySource {
     const std::string url = fmt::format("{}/?{}", settings_.service.url, form_of(parameters));
     const http::Request request{.url = url,
                                 .credentials = std::make_shared<SecretHeaders>(signature_of(url, *keys)),
-                                .purpose = http::Purpose::keys};
+                                .purpose = http::Purpose::keys,
+                                .certificates = settings_.service.certificates};
     const auto page = ask(client, request, stop).map_error([&](const Error& error) { return named(name(), error); });
     if (!page) return tl::unexpected(page.error());
     return keys_of_answer(name(), settings_.service.url, *page);

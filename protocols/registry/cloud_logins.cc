@@ -97,34 +97,35 @@ Result<FoundLogin> login_in(const Map& answer) {
   return found;
 }
 
-http::Request login_request(const AmazonRegistry& registry, const std::string& url, const s3::Keys& keys) {
+http::Request login_request(const AmazonRegistry& registry, const std::string& url, const UserKeys::Current& current) {
   constexpr const char* kType = "application/x-amz-json-1.1";
   constexpr const char* kBody = "{}";
   s3::SignedRequest request{"POST", url, {}, registry.region, registry.service};
   request.headers = {{"x-amz-content-sha256", sha256(kBody).hex()}, {"x-amz-date", s3::amz_date(std::time(nullptr))}};
-  if (!keys.token.empty()) request.headers["x-amz-security-token"] = keys.token;
+  if (!current.keys->token.empty()) request.headers["x-amz-security-token"] = current.keys->token;
   std::vector<std::string> secret;
   for (const auto& [name, value] : request.headers) secret.push_back(fmt::format("{}: {}", name, value));
   request.headers["content-type"] = kType;
   request.headers["x-amz-target"] = registry.target;
-  secret.push_back("Authorization: " + s3::authorization(request, keys));
+  secret.push_back("Authorization: " + s3::authorization(request, *current.keys));
   return {.url = url,
           .method = http::Request::Method::post,
           .headers = {fmt::format("Content-Type: {}", kType), "X-Amz-Target: " + registry.target},
           .credentials = std::make_shared<aws::SecretHeaders>(std::move(secret)),
           .purpose = http::Purpose::keys,
-          .body = kBody};
+          .body = kBody,
+          .certificates = current.certificates};
 }
 
-Result<FoundLogin> login_of_amazon(const AmazonRegistry& registry, const s3::Keys& keys, http::Client& client,
-                                   const std::stop_token& stop) {
+Result<FoundLogin> login_of_amazon(const AmazonRegistry& registry, const UserKeys::Current& current,
+                                   http::Client& client, const std::stop_token& stop) {
   const std::string name = "login of " + registry.service;
   const auto name_it = [&](const Error& error) { return aws::named(name, error); };
   const std::string url = TRY(aws::service_url(registry.variable, registry.host, registry.region)) + "/";
   if (!is_confidential(http::origin_of(url)))
     return failure(Code::forbidden, fmt::format("{}={}: refused; it must be https://, or http:// to a loopback address",
                                                 registry.variable, http::printable_url(url)));
-  const download::Response page = TRY(aws::ask(client, login_request(registry, url, keys), stop).map_error(name_it));
+  const download::Response page = TRY(aws::ask(client, login_request(registry, url, current), stop).map_error(name_it));
   if (page.head.status != 200) return aws::refused(name, url, page, reason_of_amazon(page.body));
   const Map answer = TRY(aws::object_in(page.body).map_error(name_it));
   return login_in(answer).map_error(name_it);
@@ -156,7 +157,7 @@ Result<FoundLogin> login_of_azure(const std::string& host, const s3::Keys& keys,
 
 Result<FoundLogin> login_with(const UserKeys::Current& current, Cloud cloud, const std::string& host,
                               http::Client& client, const std::stop_token& stop) {
-  if (cloud == Cloud::amazon) return login_of_amazon(*amazon_registry(host), *current.keys, client, stop);
+  if (cloud == Cloud::amazon) return login_of_amazon(*amazon_registry(host), current, client, stop);
   if (cloud == Cloud::azure) return login_of_azure(host, *current.keys, client, stop);
   FoundLogin found{.login = Login{"oauth2accesstoken", current.keys->token}};
   if (current.expiry)

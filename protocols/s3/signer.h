@@ -25,6 +25,7 @@ class Signer final : public http::Credentials {
   bool read_again(uint64_t sent, const std::stop_token& stop) override {
     return keys_->renew(sent, UserKeys::Clock::now(), client_, stop);
   }
+  Certificates certificates() override { return keys_->current().certificates; }
   http::KeyOrigin key_origin() override { return keys_->current().origin; }
   /// At most the last four characters of the key's id, and why keys could not be renewed.
   std::string description() override;

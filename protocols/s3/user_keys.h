@@ -36,7 +36,8 @@ class UserKeys {
     std::string note;          ///< as Settings::note, or why keys could not be renewed
     uint64_t generation;       ///< from 1 on
     std::optional<Clock::time_point> expiry = {};
-    http::KeyOrigin origin = {};  ///< none without keys
+    http::KeyOrigin origin = {};     ///< none without keys
+    Certificates certificates = {};  ///< as in Settings
   };
   /// Obtains nothing.
   Current current() const;

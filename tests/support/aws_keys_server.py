@@ -22,7 +22,7 @@ EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 class KeysServer:
     """Ends with its test. `lifetime`: seconds of each key."""
 
-    def __init__(self, test, store, lifetime=3600):
+    def __init__(self, test, store, lifetime=3600, tls=None):
         self.store, self.lifetime = store, lifetime
         self.issued = []
         self.web_token = "token-of-the-pod"      # that AssumeRoleWithWebIdentity accepts
@@ -33,7 +33,7 @@ class KeysServer:
         self.login_region = REGION
         self.refusal = None                      # (status, code): every answer
         self.lock = threading.Lock()
-        self.server = Server(test, self.respond)
+        self.server = Server(test, self.respond, tls=tls)
         self.url = self.server.origin
 
     def issue(self):

@@ -78,7 +78,7 @@ class Refused(Refusal):
 class S3Server:
     """A store with buckets: {name: {key: StoredObject}}. `public` buckets need no signature. Ends with its test, or by stop()."""
 
-    def __init__(self, test, region=REGION, token=None, page=1000):
+    def __init__(self, test, region=REGION, token=None, page=1000, tls=None):
         self.buckets, self.public = {}, set()
         self.versions = {}        # {(bucket, key, ID): StoredObject}
         self.region, self.token, self.page = region, token, page
@@ -88,7 +88,7 @@ class S3Server:
         self.listing = None       # replaces the page of a listing: f(query) -> XML
         self.wrong_region_status = 400
         self.clock = lambda: datetime.datetime.now(datetime.timezone.utc)
-        self.server = Server(test, self.answer)
+        self.server = Server(test, self.answer, tls=tls)
         self.url, self.port, self.stop = self.server.origin, self.server.port, self.server.close
 
     def put(self, bucket, key, data, **kwargs):

@@ -1,4 +1,4 @@
-"""A proxy on 127.0.0.1 whose tunnels lead to doubles, for the names of servers that a test must not reach. Standard library only."""
+"""A proxy on 127.0.0.1 whose tunnels lead to doubles, for names of servers that a test must not reach. Standard library only."""
 import select
 import socket
 

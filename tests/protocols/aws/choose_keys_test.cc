@@ -285,6 +285,35 @@ TEST_F(ChooseKeysTest, HostOfAmazonIsForFipsAndIPv6) {
   EXPECT_EQ(host(), "s3-fips.dualstack");
 }
 
+TEST_F(ChooseKeysTest, AuthoritiesAreOfTheVariableThenOfTheProfile) {
+  const auto certificates = [] {
+    return s3::Settings::of_user().map([](const auto& found) { return found.certificates; });
+  };
+  EXPECT_TRUE(certificates()->empty());
+  config(
+      "[default]\nca_bundle = /profile.pem\nsso_account_id = 1\nsso_role_name = r\nsso_start_url = https://x\n"
+      "sso_region = eu-west-1\n");
+  EXPECT_EQ(certificates()->file, "/profile.pem");
+  EXPECT_EQ(certificates()->setting, "ca_bundle of the profile \"default\": /profile.pem");
+  set("AWS_CA_BUNDLE", "/variable.pem");
+  EXPECT_EQ(certificates()->file, "/variable.pem");
+  EXPECT_EQ(certificates()->setting, "AWS_CA_BUNDLE=/variable.pem");
+  EXPECT_THAT(s3::Settings::of_user()->files, Contains("/variable.pem"));
+}
+
+TEST_F(ChooseKeysTest, AuthoritiesAreThoseOfEachRequestForKeys) {
+  set("AWS_CA_BUNDLE", "/variable.pem");
+  const auto of_request = [&] {
+    chosen();
+    return requests().at(0).certificates.file;
+  };
+  set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://keys.example/x");
+  EXPECT_EQ(of_request(), "/variable.pem");
+  set("AWS_ROLE_ARN", "arn:x");
+  set("AWS_WEB_IDENTITY_TOKEN_FILE", temporary_.write("token", "t"));
+  EXPECT_EQ(of_request(), "/variable.pem");
+}
+
 TEST_F(ChooseKeysTest, FilesAreThoseThatTheFetcherMustRead) {
   EXPECT_EQ(chosen(), "none");
   EXPECT_THAT(files_, ElementsAre(temporary_.path("home/.aws/credentials"), temporary_.path("home/.aws/config")));
