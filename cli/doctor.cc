@@ -1,10 +1,14 @@
-// weightfs doctor: checks the requirements of weightfs on this machine, with advice for those that are not met.
+// weightfs doctor: checks the requirements of weightfs on this machine, or whether a SOURCE opens, with advice.
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "base/values/value.h"
+#include "cli/doctor/check_source.h"
 #include "cli/doctor/checks.h"
 #include "cli/process/isolated.h"
 #include "cli/verbs.h"
@@ -92,12 +96,20 @@ void print_as_json(const doctor::Checks& checks) {
   std::fputs(to_json(std::move(list)).c_str(), stdout);
 }
 
-Exit run_doctor(bool json) {
-  const doctor::Checks checks = run_checks();
-  if (json)
+struct DoctorArguments {
+  SourceInput input;
+  bool json = false;
+};
+
+Exit run_doctor(DoctorArguments& given) {
+  std::optional<doctor::SourceFacts> facts;
+  if (!given.input.source.empty()) facts = doctor::try_to_open(given.input);
+  const doctor::Checks checks = facts ? doctor::checks_of(*facts) : run_checks();
+  if (given.json)
     print_as_json(checks);
   else
     print(checks);
+  if (facts) return facts->error ? exit_of(facts->error->code) : Exit::ok;
   const auto failed = [](const doctor::Check& check) { return check.verdict == doctor::Verdict::failure; };
   return std::any_of(checks.begin(), checks.end(), failed) ? Exit::io : Exit::ok;
 }
@@ -105,10 +117,16 @@ Exit run_doctor(bool json) {
 }  // namespace
 
 Command doctor_command() {
-  const auto json = std::make_shared<bool>(false);
-  return {"doctor", "check whether this machine can run weightfs",
-          {},       {{"Options", {flag("json", "print a JSON array", *json)}}},
-          {},       [json] { return run_doctor(*json); }};
+  const auto given = std::make_shared<DoctorArguments>();
+  Argument source = source_argument(given->input);
+  source.help += "; without one, the machine is checked";
+  source.count = Argument::Count::optional;
+  return {"doctor",
+          "check whether this machine can run weightfs, or whether a source opens",
+          {std::move(source)},
+          source_options(given->input, {flag("json", "print a JSON array", given->json)}),
+          {},
+          [given] { return run_doctor(*given); }};
 }
 
 }  // namespace weightfs

@@ -36,7 +36,7 @@ constexpr auto kExamples = std::to_array<Example>({
     {"fetch", {"weightfs fetch hf://org/repo", "weightfs fetch model.carton tensors/lm_head.weight"}},
     {"cache", {"weightfs cache ls", "weightfs cache gc --size 20G"}},
     {"service", {"weightfs service show /etc/weightfs/mounts.d/llama.conf", "systemctl start weightfs@llama"}},
-    {"doctor", {"weightfs doctor", "weightfs doctor --json"}},
+    {"doctor", {"weightfs doctor", "weightfs doctor hf://org/repo"}},
     {"completion", {"weightfs completion bash", "weightfs completion zsh"}},
 });
 

@@ -160,7 +160,7 @@ Result<void> FetchedClient::perform(const http::Request& request, const http::Re
   Answer answer(TRY(ask(request, stop)), handler, stop, [this] { return lost(); });
   const Ended ended = TRY(answer.read([&](const Answered& answered) {
     take(answered.told);
-    record_answer(http::origin_of(answered.response.url), answered.response.status);
+    record_answer(http::origin_of(answered.response.url), answered.response);
   }));
   take(ended.told);
   if (ended.error) return failure(*ended.error);

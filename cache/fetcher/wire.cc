@@ -1,5 +1,6 @@
 #include "cache/fetcher/wire.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -19,6 +20,8 @@ tl::unexpected<Error> malformed(const char* what) { return failure(Code::corrupt
 void add_told(Packer& out, const Told& told) {
   out.text(told.credentials).text(told.keys.from);
   out.number(static_cast<uint64_t>(told.keys.read.time_since_epoch().count()));
+  const auto expires = told.keys.expires.value_or(std::chrono::sys_seconds());
+  out.number(static_cast<uint64_t>(std::max<int64_t>(expires.time_since_epoch().count(), 0)));
   out.list(told.requests, [&](const auto& origin) { out.text(origin.first).number(origin.second); });
 }
 
@@ -26,6 +29,8 @@ Told told_in(Unpacker& in) {
   Told told{.credentials = in.text()};
   told.keys.from = in.text();
   told.keys.read = std::chrono::sys_seconds(std::chrono::seconds(in.number_below(kMaxTime)));
+  const std::chrono::seconds expires(in.number_below(kMaxTime));
+  if (expires.count() > 0) told.keys.expires = std::chrono::sys_seconds(expires);
   in.list([&] {
     const std::string origin = in.text();
     told.requests[origin] = in.number();

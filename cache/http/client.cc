@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "base/text.h"
+#include "base/values/http.h"
 
 namespace weightfs::http {
 
@@ -12,12 +14,18 @@ void Client::count_request(const std::string& origin, uint64_t count) {
   requests_[requests_.size() < kMaxOrigins || requests_.contains(origin) ? origin : "other"] += count;
 }
 
-void Client::record_answer(const std::string& origin, int status) {
+void Client::record_answer(const std::string& origin, const Response& response) {
+  const auto date = parse_http_date(std::string(response.header("date")));
   std::optional<std::chrono::system_clock::time_point> since;
   {
     const std::scoped_lock lock(mutex_);
-    if (answered_.size() < kMaxOrigins) answered_.insert(origin);
-    if (is_temporary(status)) return;
+    if (answers_.size() < kMaxOrigins || answers_.contains(origin)) {
+      Answer& answer = answers_[origin];
+      answer.last = response.status;
+      if (response.status < 400) answer.accepted = response.status;
+      if (date) answer.clock_ahead = std::chrono::seconds(*date - std::time(nullptr));
+    }
+    if (is_temporary(response.status)) return;
     since.swap(waiting_.since);
     waiting_.is_outage = false;
   }
@@ -29,7 +37,7 @@ void Client::record_answer(const std::string& origin, int status) {
 bool Client::is_expected_to_answer(const std::string& origin, Trust trust) const {
   if (trust == Trust::user && patience().count() > 0) return true;
   const std::scoped_lock lock(mutex_);
-  return answered_.contains(origin);
+  return answers_.contains(origin);
 }
 
 void Client::record_end_of_fetcher() {
@@ -73,6 +81,11 @@ void Client::record_keys(const std::string& url, const KeyOrigin& keys) {
 std::map<std::string, KeyOrigin> Client::keys() const {
   const std::scoped_lock lock(mutex_);
   return keys_;
+}
+
+std::map<std::string, Answer> Client::answers() const {
+  const std::scoped_lock lock(mutex_);
+  return answers_;
 }
 
 std::map<std::string, uint64_t> Client::requests() const {

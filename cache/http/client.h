@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,6 +18,13 @@
 #include "cache/http/request.h"
 
 namespace weightfs::http {
+
+/// What a server has answered.
+struct Answer {
+  int last = 0;                                          ///< the last status
+  int accepted = 0;                                      ///< the last one below 400; 0: none
+  std::optional<std::chrono::seconds> clock_ahead = {};  ///< of this machine's, by its last Date
+};
 
 /// Thread-safe.
 class Client : public std::enable_shared_from_this<Client> {
@@ -73,6 +79,10 @@ class Client : public std::enable_shared_from_this<Client> {
   std::map<std::string, uint64_t> requests() const;
   static constexpr size_t kMaxOrigins = 32;
 
+  /// The answers so far by origin, redirects and challenges included if this process sends the requests; at most
+  /// kMaxOrigins.
+  std::map<std::string, Answer> answers() const;
+
   /// Where the keys are from that were sent last, by origin; at most kMaxOrigins.
   std::map<std::string, KeyOrigin> keys() const;
 
@@ -81,8 +91,7 @@ class Client : public std::enable_shared_from_this<Client> {
   void record_end_of_fetcher();
   /// The keys of a request to `url`.
   void record_keys(const std::string& url, const KeyOrigin& keys);
-  /// A response with this status.
-  void record_answer(const std::string& origin, int status);
+  void record_answer(const std::string& origin, const Response& response);
   bool is_expected_to_answer(const std::string& origin, Trust trust) const;
 
  private:
@@ -91,7 +100,7 @@ class Client : public std::enable_shared_from_this<Client> {
   mutable std::mutex mutex_;  // guards the rest
   std::map<std::string, uint64_t> requests_;
   std::map<std::string, KeyOrigin> keys_;
-  std::set<std::string> answered_;  // origins that have; at most kMaxOrigins
+  std::map<std::string, Answer> answers_;  // by origin; at most kMaxOrigins
   Waiting waiting_;
 };
 

@@ -109,7 +109,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
   const std::string first_origin = first.origin;
   std::string origin = first_origin;  // of the current URL
   const ResponseHandler recorded{[&](const Response& response) {
-                                   record_answer(origin, response.status);
+                                   record_answer(origin, response);
                                    return handler.on_response(response);
                                  },
                                  handler.on_body, handler.on_wait};
@@ -138,7 +138,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
     if (result.kind == ExchangeResult::Kind::final) return {};
     exchange.is_decoded = result.kind != ExchangeResult::Kind::not_encoded;
     if (!exchange.is_decoded) continue;
-    record_answer(origin, result.response.status);
+    record_answer(origin, result.response);
     if (result.kind == ExchangeResult::Kind::redirect) {
       TRY_VOID(check_redirect(exchange, ++redirects));
       is_public_redirect |= result.response.from_public;

@@ -60,6 +60,7 @@ struct Response;
 struct KeyOrigin {
   std::string from = {};  ///< "$HF_TOKEN", or the path of a file; empty: there are no keys
   std::chrono::sys_seconds read = {};
+  std::optional<std::chrono::sys_seconds> expires = {};  ///< nothing: never, or it is not known
 
   bool operator==(const KeyOrigin&) const = default;
 };

@@ -101,7 +101,10 @@ std::string Credentials::description() {
 
 http::KeyOrigin Credentials::key_origin() {
   const std::scoped_lock lock(mutex_);
-  return {authorization_.keys_from, read_};
+  http::KeyOrigin origin{authorization_.keys_from, read_};
+  if (authorization_.keys_expire)
+    origin.expires = std::chrono::sys_seconds(std::chrono::seconds(*authorization_.keys_expire));
+  return origin;
 }
 
 uint64_t Credentials::generation() {
@@ -214,8 +217,11 @@ Result<Credentials::Authorization> Credentials::with_login(const AuthChallenge& 
   const std::string authorization = found.login ? basic_authorization(*found.login) : "";
   std::vector<std::pair<std::string, std::string>> more;
   if (!scope.empty()) more.emplace_back("scope", scope);
-  return with_description(request_token(*http_, token_url(bearer, std::move(more)), authorization, public_only, stop),
-                          found.login ? login_description(found) : anonymous_reason(bearer, found), found.file);
+  auto value =
+      with_description(request_token(*http_, token_url(bearer, std::move(more)), authorization, public_only, stop),
+                       found.login ? login_description(found) : anonymous_reason(bearer, found), found.file);
+  if (value) value->keys_expire = found.expiry;
+  return value;
 }
 
 Result<Credentials::Authorization> Credentials::with_basic_login(const std::stop_token& stop) {
@@ -227,7 +233,7 @@ Result<Credentials::Authorization> Credentials::with_basic_login(const std::stop
         0,
         fmt::format("{} has only an identity token, and the registry has no token server", printable(found.file))};
   return Authorization{basic_authorization(*found.login), lifetime_of(found, clock_.seconds()),
-                       login_description(found), found.file};
+                       login_description(found), found.file, found.expiry};
 }
 
 // The registry's login, if it may be sent to `origin`; without a stored one that of its cloud.

@@ -60,7 +60,8 @@ class Credentials final : public http::Credentials {
     std::string authorization;  // empty: none
     int64_t lifetime = 0;       // in seconds
     std::string description;
-    std::string keys_from = {};  // the path of the key or file of logins that was used; empty: anonymous
+    std::string keys_from = {};               // the path of the key or file of logins that was used; empty: anonymous
+    std::optional<int64_t> keys_expire = {};  // as FoundLogin::expiry
   };
 
   bool is_current() const;

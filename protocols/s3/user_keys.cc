@@ -48,6 +48,7 @@ UserKeys::Current UserKeys::current_locked() const {
   Current current{settings_.keys, error_ ? error_->message : settings_.note, generation_, expiry_};
   const KeySource* const source = settings_.key_source.get();
   if (current.keys) current.origin = {source == nullptr ? settings_.keys_from : source->origin(), read_last_};
+  if (current.keys && expiry_) current.origin.expires = std::chrono::floor<seconds>(*expiry_);
   current.certificates = settings_.certificates;
   return current;
 }

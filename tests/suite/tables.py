@@ -93,7 +93,7 @@ NOT_SANITIZED = {
     "test_page_tensors": CLIENTS, "test_page_directory": CLIENTS, "test_page_files": CLIENTS, "test_page_memory": CLIENTS,
     "test_llama_memory": IN_UNIT_TESTS, "test_page_metadata": CLIENTS, "test_page_dropped": CLIENTS,
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
-    "test_aws_certificates": DOWNLOADS, "test_cloud_registries": DOWNLOADS,
+    "test_aws_certificates": DOWNLOADS, "test_cloud_registries": DOWNLOADS, "test_doctor_source": DOWNLOADS,
     "test_az": DOWNLOADS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_gs": DOWNLOADS,
     "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_modelscope": DOWNLOADS,
     "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS,
