@@ -61,7 +61,7 @@ class AwsCertificates(S3TestCase):
         self.assertEqual(run("ls", "--no-cache", self.url).returncode, 0)
 
     # semantics 15.3
-    def test_it_replaces_the_authorities_of_the_system(self):
+    def test_file_replaces_the_authorities_of_the_system(self):
         self.login()
         os.environ["SSL_CERT_FILE"] = self.certificate
         self.assertEqual(run("ls", "--no-cache", self.url).returncode, 0)

@@ -57,7 +57,7 @@ class RegistryServer:
 
 
 class TokenRegistry(RegistryServer):
-    """A registry at a name, which accepts tokens of its token server. `is_public`: it gives them to everybody."""
+    """A registry at a name, which accepts tokens of its token server. `is_public`: it gives them without a login, too."""
     realm = "/v2/token"
 
     def __init__(self, test, name, tls, is_public=False):
