@@ -39,16 +39,17 @@ Result<Url> redirected(const Url& from, std::string_view location) {
   return parse_url(to);
 }
 
-// The headers of the request's credentials.
-std::vector<std::string> headers_of(const Request& request, const Url& url, const std::string& authorization) {
+// The headers of credentials for the request; none for null.
+std::vector<std::string> headers_of(Credentials* credentials, const Request& request, const Url& url,
+                                    const std::string& authorization) {
+  if (credentials == nullptr) return {};
   const bool is_head = request.method == Request::Method::head;
-  auto headers = request.credentials->headers_beside(is_head ? "HEAD" : "GET", url.text, request.headers);
+  auto headers = credentials->headers_beside(is_head ? "HEAD" : "GET", url.text, request.headers);
   if (!authorization.empty()) headers.push_back("Authorization: " + authorization);
   return headers;
 }
 
-Certificates certificates_of(const Request& request, bool is_same_origin) {
-  if (!is_same_origin) return {};
+Certificates certificates_of(const Request& request) {
   return request.certificates.empty() && request.credentials != nullptr ? request.credentials->certificates()
                                                                         : request.certificates;
 }
@@ -115,21 +116,20 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
                                  handler.on_body, handler.on_wait};
   ExchangeRequest exchange{.options = options(), .request = request, .handler = recorded, .url = std::move(first)};
   bool is_public_redirect = false;
-  bool was_challenged = false;
-  bool was_refused = false;
+  bool was_challenged = false, was_refused = false;
   for (int redirects = 0;;) {
     exchange.policy = policy_of(options(), request, exchange.url, is_public_redirect);
-    const bool same_origin = request.credentials != nullptr && exchange.url.origin == first_origin;
-    if (same_origin) TRY_VOID(request.credentials->prepare(stop));
-    exchange.may_be_challenged = same_origin && !was_challenged;
-    const uint64_t keys = same_origin ? request.credentials->generation() : 0;
+    const bool same_origin = exchange.url.origin == first_origin;
+    Credentials* const sent = same_origin ? request.credentials.get() : nullptr;
+    if (sent != nullptr) TRY_VOID(sent->prepare(stop));
+    exchange.may_be_challenged = sent != nullptr && !was_challenged;
+    const uint64_t keys = sent == nullptr ? 0 : sent->generation();
     exchange.may_be_refused = keys != 0;
-    const std::string authorization = same_origin ? request.credentials->authorization() : "";
-    exchange.credential_headers.clear();
-    if (same_origin) exchange.credential_headers = headers_of(request, exchange.url, authorization);
-    exchange.certificates = certificates_of(request, exchange.url.origin == first_origin);
-    exchange.secret_query = same_origin ? request.credentials->query() : "";
-    if (same_origin) record_keys(request.url, request.credentials->key_origin());
+    const std::string authorization = sent == nullptr ? "" : sent->authorization();
+    exchange.credential_headers = headers_of(sent, request, exchange.url, authorization);
+    exchange.certificates = same_origin ? certificates_of(request) : Certificates();
+    exchange.secret_query = sent == nullptr ? "" : sent->query();
+    if (sent != nullptr) record_keys(request.url, sent->key_origin());
     origin = exchange.url.origin;
     exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
     CurlHandlePtr handle = take(origin);

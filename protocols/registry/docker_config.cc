@@ -83,7 +83,10 @@ std::string no_login_reason(const Map& config, const std::string& host) {
   const auto* named = value == nullptr ? nullptr : std::get_if<std::string>(value);
   const std::string_view helper = named != nullptr ? *named : text_in(config, "credsStore");
   if (!helper.empty())
-    return fmt::format("uses the credential helper {} for {}, which is not supported", quoted(helper), host);
+    return fmt::format(
+        "uses the credential helper {} for {}, which is not run (use podman login, or a file with the login in "
+        "$REGISTRY_AUTH_FILE)",
+        quoted(helper), host);
   return fmt::format("has no login for {}", host);
 }
 

@@ -143,10 +143,11 @@ TEST_F(RegistryCredentialsTest, FirstFileWithLoginWinsAndIsReadAgain) {
 TEST_F(RegistryCredentialsTest, NamesTheCredentialHelperAmongTheFiles) {
   paths.auth_files = {temporary.write("auth.json", R"({"credHelpers":{")" + site.host() + R"(":"ecr-login"}})")};
   paths.docker_config = temporary.write("config.json", "{}");
-  EXPECT_EQ(describe("Basic realm=\"x\""), "not met, tried anonymously: " + paths.auth_files[0] +
-                                               " uses the credential helper \"ecr-login\" for " + site.host() +
-                                               ", which is not supported, and " + paths.docker_config +
-                                               " has no login for " + site.host());
+  EXPECT_EQ(describe("Basic realm=\"x\""),
+            "not met, tried anonymously: " + paths.auth_files[0] + " uses the credential helper \"ecr-login\" for " +
+                site.host() +
+                ", which is not run (use podman login, or a file with the login in $REGISTRY_AUTH_FILE), and " +
+                paths.docker_config + " has no login for " + site.host());
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {

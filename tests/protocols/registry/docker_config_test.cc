@@ -76,9 +76,11 @@ TEST_F(DockerConfigTest, DockerHubHasSeveralNames) {
 
 TEST_F(DockerConfigTest, ReportsUnsupportedLogins) {
   EXPECT_EQ(describe(R"({"auths":{"h.example":{}},"credsStore":"desktop"})", "h.example"),
-            "none: uses the credential helper \"desktop\" for h.example, which is not supported");
+            "none: uses the credential helper \"desktop\" for h.example, which is not run (use podman login, or a file "
+            "with the login in $REGISTRY_AUTH_FILE)");
   EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "h.example"),
-            "none: uses the credential helper \"ecr-login\" for h.example, which is not supported");
+            "none: uses the credential helper \"ecr-login\" for h.example, which is not run (use podman login, or a "
+            "file with the login in $REGISTRY_AUTH_FILE)");
   EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "i.example"), "none: has no login for i.example");
   EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjo=","identitytoken":"t"}}})", "h.example"),
             "identity token t");
