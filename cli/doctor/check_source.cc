@@ -138,9 +138,9 @@ Checks checks_of(const SourceFacts& facts) {
     checks.push_back({"key", Verdict::ok,
                       key == facts.keys.end() ? "none: requests are anonymous" : printable(text_of(key->second))});
     const auto answer = facts.answers.find(origin);
-    checks.push_back(
-        {"answer", Verdict::ok,
-         answer == facts.answers.end() ? "none" : text_of_status(status_of_answer(answer->second, !facts.error))});
+    checks.push_back({"answer", Verdict::ok,
+                      answer == facts.answers.end() ? "none to a request for files"
+                                                    : text_of_status(status_of_answer(answer->second, !facts.error))});
   }
   if (!facts.error)
     checks.push_back({"opening", Verdict::ok, "it opens"});
