@@ -6,6 +6,7 @@
 #include <random>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/text.h"
@@ -22,14 +23,15 @@ bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& 
   }
 }
 
-Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
-                                                 std::optional<std::chrono::milliseconds> requested) {
+Result<std::chrono::milliseconds> Backoff::pause(const Error& error, std::optional<std::chrono::milliseconds> requested,
+                                                 Attempt attempt) {
   constexpr std::chrono::milliseconds kMaxPause{5000};  // the network is noticed when it is back
   const auto now = Clock::now();
   if (attempts_ == 0) since_ = now;
   const auto left = http_.patience() - std::chrono::duration_cast<std::chrono::milliseconds>(now - since_);
   const bool is_waited_for = policy_.waits_for_network && is_about_the_network(error) && left.count() > 0;
-  is_outage_ = attempts_ >= policy_.retries;
+  const bool is_counted = attempt == Attempt::sent || std::exchange(was_deferred_, true);
+  is_outage_ = is_counted && attempts_ >= policy_.retries;
   if (is_outage_ && !is_waited_for) return tl::unexpected(error);
   if (requested && *requested > std::max(policy_.max_delay, is_waited_for ? left : policy_.max_delay))
     return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
@@ -37,7 +39,7 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error,
                              is_waited_for ? std::min(policy_.max_delay, kMaxPause) : policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());
   std::random_device random;
-  ++attempts_;
+  if (is_counted) ++attempts_;
   // A server that requests no delay gets the usual one.
   const std::chrono::milliseconds usual(jitter(random));
   return requested ? std::max(*requested, usual) : usual;
@@ -70,7 +72,8 @@ std::optional<Error> MirrorScheduler::failed(size_t origin, const Outcome& outco
   mirror.at = kNever;
   mirror.error = outcome.error;
   if (outcome.next != Outcome::Next::retry_later) return std::nullopt;
-  const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after);
+  const auto attempt = outcome.is_deferred ? Backoff::Attempt::deferred : Backoff::Attempt::sent;
+  const auto pause = mirror.backoff.pause(outcome.error, outcome.retry_after, attempt);
   if (!pause) return mirror.error = pause.error();
   mirror.at = Clock::now() + *pause;
   return std::nullopt;

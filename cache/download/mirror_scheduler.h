@@ -19,14 +19,21 @@ bool interruptible_sleep(std::chrono::milliseconds time, const std::stop_token& 
 /// of the network are retried for http::Client::patience() at least, unless the policy does not wait.
 class Backoff {
  public:
+  enum class Attempt { sent, deferred };  ///< see http::Response::is_deferred
+
   Backoff(const RetryPolicy& policy, http::Client& http) : policy_(policy), http_(http) {}
 
   /// The delay before the next attempt after `error`; fails with `error` when no attempts are left, or `requested` is
   /// longer than what is waited for.
-  Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested);
+  /// A request that was deferred, and so not sent, is no attempt the first time.
+  Result<std::chrono::milliseconds> pause(const Error& error, std::optional<std::chrono::milliseconds> requested,
+                                          Attempt attempt = Attempt::sent);
   /// Waits that long, as interruptible_sleep() does.
   bool wait(const Error& error, std::chrono::milliseconds time, const std::stop_token& stop) const;
-  void reset() { attempts_ = 0; }
+  void reset() {
+    attempts_ = 0;
+    was_deferred_ = false;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -34,6 +41,7 @@ class Backoff {
   RetryPolicy policy_;
   http::Client& http_;
   int attempts_ = 0;
+  bool was_deferred_ = false;
   bool is_outage_ = false;   // as http::Waiting::is_outage
   Clock::time_point since_;  // of the first failure
 };

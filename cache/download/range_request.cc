@@ -103,6 +103,7 @@ Outcome RangeRequest::perform(const std::stop_token& stop) {
 
 http::Request RangeRequest::request() const {
   http::Request request = request_to(origin());
+  request.urgency = file_.urgency;
   if (!state_.redirect.empty()) {
     request.url = state_.redirect;
     request.credentials = credentials_for(origin(), state_.redirect);
@@ -237,7 +238,7 @@ Result<void> RangeRequest::on_body(std::span<const std::byte> bytes) {
 }
 
 Result<void> RangeRequest::on_wait() {
-  if (outcome_ || received_ == 0) return {};
+  if (outcome_) return {};
   if (const auto wanted = sink_(at_, {}); !wanted) return end({Next::stop, wanted.error()});
   return {};
 }

@@ -47,7 +47,8 @@ constexpr size_t kMaxErrorBody = 4096;
 /// For one call of perform(), by one thread.
 class RangeRequest {
  public:
-  /// Receives bytes; false: no more are needed. Without bytes, it is called before more are waited for.
+  /// Receives bytes; false: no more are needed. Without bytes, it is called before more are waited for, and as
+  /// http::ResponseHandler::on_wait.
   using Sink = std::function<Result<bool>(uint64_t offset, std::span<const std::byte> bytes)>;
   /// Changes the state of the origin, which other requests use, too.
   using ChangeState = std::function<void(const std::function<void(OriginState&)>& change)>;
@@ -55,6 +56,7 @@ class RangeRequest {
     http::Client& http;
     const std::string& name;  ///< for messages; empty for a file that is named by its URL
     std::optional<uint64_t> size;
+    http::Urgency urgency = http::Urgency::waited_for;
   };
 
   /// For the bytes of the range, or for all bytes, if the origin sends no ranges: then those before `passed` are not

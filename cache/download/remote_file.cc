@@ -142,22 +142,22 @@ Result<void> RemoteFile::try_origins(const std::stop_token& stop, Attempt attemp
   return tl::unexpected(combined_error(name_, mirrors.errors()));
 }
 
-Result<void> RemoteFile::fetch(ByteRange range, const Sink& sink, const std::stop_token& stop) {
+Result<void> RemoteFile::fetch(ByteRange range, const Sink& sink, const std::stop_token& stop, http::Urgency urgency) {
   if (http_ == nullptr)
     return failure(Code::network, fmt::format("{}: not cached, and downloads are disabled by --offline", printable()));
   uint64_t passed = 0;  // bytes of a whole file that a server without ranges sent
   return try_origins(stop, [&](size_t origin, MirrorScheduler& mirrors) {
-    return fetch_from(origin, range, passed, sink, mirrors, stop);
+    return fetch_from(origin, range, passed, sink, mirrors, stop, urgency);
   });
 }
 
 // Continues at `range.from`, which it moves, and at `passed` if the server sends the whole file.
 Outcome RemoteFile::fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink,
-                               MirrorScheduler& mirrors, const std::stop_token& stop) {
+                               MirrorScheduler& mirrors, const std::stop_token& stop, http::Urgency urgency) {
   auto since = Clock::now();
   for (int retries = 0; range.from < range.to;) {
     const auto change = [&](const std::function<void(OriginState&)>& how) { change_state(origin, how); };
-    RangeRequest request({*http_, name_, size_}, state(origin), change, range, passed, sink);
+    RangeRequest request({*http_, name_, size_, urgency}, state(origin), change, range, passed, sink);
     ++requests_;
     Outcome outcome = request.perform(stop);
     if (outcome.next == Next::stop || (outcome.next == Next::done && request.is_complete())) return outcome;

@@ -62,7 +62,8 @@ class RemoteFile {
   /// (http::Options::min_speed). Fails with network when no origin delivers the bytes, not_found when all report that
   /// the file is missing, unsupported when no URL is allowed, corrupt when the bytes cannot be the file's (wrong
   /// length, another version, invalid encoding), and as the sink does.
-  Result<void> fetch(ByteRange range, const Sink& sink, const std::stop_token& stop);
+  Result<void> fetch(ByteRange range, const Sink& sink, const std::stop_token& stop,
+                     http::Urgency urgency = http::Urgency::waited_for);
 
   /// Reports that the file did not match its digest; `was_resumed`: some of its bytes came from another process.
   /// Excludes the origin that sent all of it. Returns whether another attempt from the first byte makes sense.
@@ -93,7 +94,7 @@ class RemoteFile {
   template <class Attempt>
   Result<void> try_origins(const std::stop_token& stop, Attempt attempt);
   Outcome fetch_from(size_t origin, ByteRange& range, uint64_t& passed, const Sink& sink, MirrorScheduler& mirrors,
-                     const std::stop_token& stop);
+                     const std::stop_token& stop, http::Urgency urgency);
   Outcome probe(size_t origin, const std::optional<FileVersion>& known, const std::stop_token& stop);
   OriginState state(size_t origin) const;
   template <class Change>

@@ -126,7 +126,8 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
       return page;
     }
     const Error error = page ? Error{Code::network, http::printable_url(request.url) + describe(*page)} : page.error();
-    const auto pause = backoff.pause(error, outcome.retry_after);
+    const auto attempt = outcome.is_deferred ? Backoff::Attempt::deferred : Backoff::Attempt::sent;
+    const auto pause = backoff.pause(error, outcome.retry_after, attempt);
     if (!pause && !stop.stop_requested() && !is_cancelled()) tries.give_up(pause.error(), page.has_value());
     if (!backoff.wait(error, TRY(pause), stop)) return tl::unexpected(error);
   }

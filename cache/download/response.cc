@@ -14,9 +14,8 @@ namespace weightfs::download {
 namespace {
 
 constexpr size_t kMaxTag = 500;
-constexpr size_t kMaxMessage = 300;           // of a server's error message
-constexpr size_t kMaxPageHead = 4096;         // of a web page, to recognize it
-constexpr uint64_t kMaxDelay = 24 * 60 * 60;  // in seconds; longer ones are not distinguished
+constexpr size_t kMaxMessage = 300;    // of a server's error message
+constexpr size_t kMaxPageHead = 4096;  // of a web page, to recognize it
 
 bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible_ascii(tag); }
 
@@ -45,32 +44,6 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   if (!range.first || !range.last || *range.first > *range.last || *range.last == UINT64_MAX) return std::nullopt;
   if (range.total && *range.last >= *range.total) return std::nullopt;
   return range;
-}
-
-std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
-                                                           std::chrono::system_clock::time_point now) {
-  if (const auto seconds = parse_number<uint64_t>(text)) return std::chrono::seconds(std::min(*seconds, kMaxDelay));
-  const auto date = parse_http_date(std::string(text));
-  if (!date) return std::nullopt;
-  const int64_t seconds_left = *date - std::chrono::system_clock::to_time_t(now);
-  return std::chrono::seconds(std::clamp<int64_t>(seconds_left, 0, kMaxDelay));
-}
-
-std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text) {
-  for (size_t at = text.find(';'); at != text.npos; at = text.find(';', at + 1)) {
-    std::string_view parameter = text.substr(at + 1);
-    while (parameter.starts_with(' ')) parameter.remove_prefix(1);
-    if (!parameter.starts_with("t=")) continue;
-    parameter = parameter.substr(2, parameter.find_first_of(";, ", 2) - 2);
-    if (const auto seconds = parse_number<uint64_t>(parameter))
-      return std::chrono::seconds(std::min(*seconds, kMaxDelay));
-  }
-  return std::nullopt;
-}
-
-std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response) {
-  const auto delay = parse_retry_after(response.header("retry-after"), std::chrono::system_clock::now());
-  return delay || response.status != 429 ? delay : parse_rate_limit(response.header("ratelimit"));
 }
 
 std::optional<uint64_t> content_length(const http::Response& response) {
@@ -200,6 +173,7 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
   if (http::is_temporary(status)) {
     outcome.next = Outcome::Next::retry_later;
     outcome.retry_after = requested_delay(response);
+    outcome.is_deferred = response.is_deferred;
   }
   return outcome;
 }

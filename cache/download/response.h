@@ -1,4 +1,4 @@
-// Interprets response headers. (RFC 9110: 8.4 encodings, 8.8.3 ETag, 10.2.3 Retry-After, 14 ranges.)
+// Interprets response headers. (RFC 9110: 8.4 encodings, 8.8.3 ETag, 14 ranges.)
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/verity/block_list.h"
 #include "cache/http/client.h"
+#include "cache/http/retry_after.h"
 
 namespace weightfs::download {
 
@@ -24,13 +25,9 @@ struct ContentRange {
 /// Nothing for an invalid or contradictory text.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
-/// The delay in a Retry-After header: seconds, or a date relative to `now`.
-std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view text,
-                                                           std::chrono::system_clock::time_point now);
-
-/// The seconds until requests are accepted again, in a RateLimit header: `"api";r=0;t=55`
-/// (draft-ietf-httpapi-ratelimit-headers).
-std::optional<std::chrono::milliseconds> parse_rate_limit(std::string_view text);
+using http::parse_rate_limit;
+using http::parse_retry_after;
+using http::requested_delay;
 
 /// The length of the decoded body, if known.
 std::optional<uint64_t> content_length(const http::Response& response);
@@ -106,10 +103,8 @@ struct Outcome {
   Next next = Next::done;
   Error error = {Code::network, ""};
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< as requested by the server
+  bool is_deferred = false;                                   ///< as http::Response::is_deferred
 };
-
-/// The delay that a response 429 or 503 requests, in Retry-After or in RateLimit.
-std::optional<std::chrono::milliseconds> requested_delay(const http::Response& response);
 
 /// The result for an error status, with the server's X-Error-Message. `credentials` are those sent, for the message of
 /// a denied request; may be null.

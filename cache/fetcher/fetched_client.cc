@@ -66,9 +66,9 @@ class Answer {
 
  private:
   Result<void> take(Frame kind, std::string_view content, const std::function<void(const Answered&)>& on_response) {
+    if (kind == Frame::wait) return handler_.on_wait ? handler_.on_wait() : Result<void>();
     if ((kind == Frame::response) == has_response_) return failure(Code::corrupt, "frames in a wrong order");
     if (kind == Frame::body) return handler_.on_body(std::as_bytes(std::span(content)));
-    if (kind == Frame::wait) return handler_.on_wait ? handler_.on_wait() : Result<void>();
     has_response_ = true;
     const Answered answered = TRY(unpack_response(content));
     on_response(answered);

@@ -49,6 +49,7 @@ std::string pack(const Asked& asked) {
   const auto add = [&](const std::string& text) { out.text(text); };
   out.list(request.headers, add).number(request.encoded).number(request.public_only);
   out.number(static_cast<uint64_t>(request.deadline.time_since_epoch().count()));
+  out.number(request.urgency == http::Urgency::ahead);
   const http::CredentialsName& name = asked.credentials;
   out.number(static_cast<uint64_t>(name.kind)).text(name.server).text(name.region).list(name.headers, add);
   out.number(static_cast<uint64_t>(asked.patience.count()));
@@ -67,6 +68,7 @@ Result<Asked> unpack_request(std::string_view bytes) {
   request.encoded = in.flag();
   request.public_only = in.flag();
   request.deadline = Clock::time_point(Clock::duration(static_cast<Clock::rep>(in.number())));
+  request.urgency = in.flag() ? http::Urgency::ahead : http::Urgency::waited_for;
   asked.credentials.kind = static_cast<http::CredentialsName::Kind>(in.number_below(http::CredentialsName::kKinds));
   asked.credentials.server = in.text();
   asked.credentials.region = in.text();
@@ -80,6 +82,7 @@ std::string pack(const Answered& answered) {
   const http::Response& response = answered.response;
   Packer out;
   out.number(static_cast<uint64_t>(response.status)).text(response.url).number(response.from_public);
+  out.number(response.is_deferred);
   out.list(response.headers, [&](const auto& header) { out.text(header.first).text(header.second); });
   add_told(out, answered.told);
   return out.take();
@@ -92,6 +95,7 @@ Result<Answered> unpack_response(std::string_view bytes) {
   response.status = static_cast<int>(in.number_below(1'000));
   response.url = in.text();
   response.from_public = in.flag();
+  response.is_deferred = in.flag();
   in.list([&] {
     std::string name = in.text();
     response.headers.emplace_back(std::move(name), in.text());

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxFrame = 256 * 1024;   ///< bytes of a frame, without
 enum class Frame : uint8_t {
   response = 1,  ///< a response without its body; once
   body,          ///< the next bytes
-  wait,          ///< all bytes that have arrived were sent
+  wait,          ///< all bytes that have arrived were sent; before the response: the request waits for its turn
   end,           ///< the result; last
 };
 

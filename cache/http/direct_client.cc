@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <stop_token>
 
 #include "base/text.h"
 #include "cache/http/exchange.h"
+#include "cache/http/retry_after.h"
 
 namespace weightfs::http {
 namespace {
@@ -52,6 +54,32 @@ std::vector<std::string> headers_of(Credentials* credentials, const Request& req
 Certificates certificates_of(const Request& request) {
   return request.certificates.empty() && request.credentials != nullptr ? request.credentials->certificates()
                                                                         : request.certificates;
+}
+
+// The keys of an exchange.
+struct Keys {
+  uint64_t generation = 0;
+  std::string authorization = {};
+};
+
+// Sets the keys of the request; null: none.
+Keys set_keys(ExchangeRequest& exchange, Credentials* sent) {
+  Keys keys;
+  if (sent != nullptr) keys = {sent->generation(), sent->authorization()};
+  exchange.may_be_refused = keys.generation != 0;
+  exchange.credential_headers = headers_of(sent, exchange.request, exchange.url, keys.authorization);
+  exchange.secret_query = sent == nullptr ? "" : sent->query();
+  return keys;
+}
+
+// Instead of the response to a request that was not sent.
+Response deferred_response(const RequestQueue::Admission& admission, const Url& url) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(admission.left);
+  return {.status = admission.status,
+          .headers = {{"retry-after", std::to_string(seconds.count())}},
+          .url = url.text,
+          .from_public = false,
+          .is_deferred = true};
 }
 
 // An object store answers 400 if keys have expired.
@@ -109,47 +137,54 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
   Url first = TRY(parse_url(request.url));
   const std::string first_origin = first.origin;
   std::string origin = first_origin;  // of the current URL
+  std::unique_ptr<RequestQueue::Turn> turn;
+  const auto record = [&](const Response& response) {
+    record_answer(origin, response);
+    turn->record(response.status, requested_delay(response));
+  };
   const ResponseHandler recorded{[&](const Response& response) {
-                                   record_answer(origin, response);
+                                   record(response);
                                    return handler.on_response(response);
                                  },
                                  handler.on_body, handler.on_wait};
-  ExchangeRequest exchange{.options = options(), .request = request, .handler = recorded, .url = std::move(first)};
+  ExchangeRequest exchange{.options = options(),
+                           .request = request,
+                           .handler = recorded,
+                           .url = std::move(first),
+                           .rate = rate_ ? &*rate_ : nullptr};
   bool is_public_redirect = false;
   bool was_challenged = false, was_refused = false;
   for (int redirects = 0;;) {
     exchange.policy = policy_of(options(), request, exchange.url, is_public_redirect);
-    const bool same_origin = exchange.url.origin == first_origin;
-    Credentials* const sent = same_origin ? request.credentials.get() : nullptr;
-    if (sent != nullptr) TRY_VOID(sent->prepare(stop));
-    exchange.may_be_challenged = sent != nullptr && !was_challenged;
-    const uint64_t keys = sent == nullptr ? 0 : sent->generation();
-    exchange.may_be_refused = keys != 0;
-    const std::string authorization = sent == nullptr ? "" : sent->authorization();
-    exchange.credential_headers = headers_of(sent, request, exchange.url, authorization);
-    exchange.certificates = same_origin ? certificates_of(request) : Certificates();
-    exchange.secret_query = sent == nullptr ? "" : sent->query();
-    if (sent != nullptr) record_keys(request.url, sent->key_origin());
     origin = exchange.url.origin;
+    Credentials* const sent = origin == first_origin ? request.credentials.get() : nullptr;
+    if (sent != nullptr) TRY_VOID(sent->prepare(stop));
+    auto admission = TRY(queue_.enter({origin, request.urgency, request.deadline, stop, handler.on_wait}));
+    if (admission.turn == nullptr) return handler.on_response(deferred_response(admission, exchange.url));
+    turn = std::move(admission.turn);
+    const Keys keys = set_keys(exchange, sent);
+    if (sent != nullptr) record_keys(request.url, sent->key_origin());
+    exchange.certificates = origin == first_origin ? certificates_of(request) : Certificates();
+    exchange.may_be_challenged = sent != nullptr && !was_challenged;
     exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
     CurlHandlePtr handle = take(origin);
     const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
     give_back(std::move(handle), origin);
     if (result.kind == ExchangeResult::Kind::final) return {};
     exchange.is_decoded = result.kind != ExchangeResult::Kind::not_encoded;
-    if (!exchange.is_decoded) continue;
-    record_answer(origin, result.response);
+    if (exchange.is_decoded) record(result.response);
+    turn.reset();  // new keys may need requests
     if (result.kind == ExchangeResult::Kind::redirect) {
       TRY_VOID(check_redirect(exchange, ++redirects));
       is_public_redirect |= result.response.from_public;
       exchange.url = TRY(redirected(exchange.url, result.response.header("location")));
     } else if (result.kind == ExchangeResult::Kind::refusal) {
       const bool is_second = std::exchange(was_refused, true);
-      if (is_second || !is_about_keys(result) || !request.credentials->read_again(keys, stop))
+      if (is_second || !is_about_keys(result) || !request.credentials->read_again(keys.generation, stop))
         return deliver(result, handler);
-    } else {
+    } else if (result.kind == ExchangeResult::Kind::challenge) {
       was_challenged = true;
-      if (!TRY(request.credentials->on_unauthorized(result.response, authorization, stop)))
+      if (!TRY(request.credentials->on_unauthorized(result.response, keys.authorization, stop)))
         return deliver(result, handler);
     }
   }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <new>
 #include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "base/os/system_error.h"
@@ -51,7 +52,8 @@ constexpr size_t kMaxUnread = 64 * 1024;
 
 // The buffer of an exchange, in bytes; there may be 64 of them. One of 512 KiB was slower by a tenth.
 constexpr long kBuffer = 64 * 1024;
-constexpr int kStopPollMs = 100;  // ms
+constexpr int kStopPollMs = 100;              // ms
+constexpr std::chrono::seconds kWaitNews{1};  // between calls of on_wait
 
 using HeaderList = std::unique_ptr<curl_slist, decltype([](curl_slist* list) { curl_slist_free_all(list); })>;
 
@@ -109,6 +111,7 @@ class HttpExchange {
   ExchangeResult::Kind kind_of_response() const;
   Result<void> end_of_headers();
   Result<void> on_body_bytes(std::span<const char> bytes);
+  Result<void> wait_for_rate(size_t bytes);
   Result<CURLcode> transfer(CurlHandle& handle, const std::stop_token& stop);
   Result<void> check_timeouts(CURL* easy);
   void poll(CURLM* multi);
@@ -131,6 +134,7 @@ class HttpExchange {
   Proxy proxy_;
   HeaderList headers_;
   CURL* easy_ = nullptr;
+  std::stop_token stop_;
   std::array<char, CURL_ERROR_SIZE> text_{};
 
   std::optional<Kind> kind_;  // after the headers
@@ -236,7 +240,25 @@ Result<void> HttpExchange::end_of_headers() {
   return kind_ == Kind::final ? request_.handler.on_response(response_) : Result<void>();
 }
 
+// The server is slowed down by what it cannot send meanwhile.
+Result<void> HttpExchange::wait_for_rate(size_t bytes) {
+  if (request_.rate == nullptr) return {};
+  auto told = Clock::now();
+  const auto until = told + request_.rate->reserve(bytes, told);
+  for (auto now = told; now < until; now = Clock::now()) {
+    if (stop_.stop_requested()) return tl::unexpected(error(Code::network, "cancelled"));
+    if (now >= request_.request.deadline) return tl::unexpected(timed_out("timed out"));
+    if (now - told >= kWaitNews && kind_ == Kind::final && request_.handler.on_wait) {
+      TRY_VOID(request_.handler.on_wait());
+      told = now;
+    }
+    std::this_thread::sleep_for(std::min<Clock::duration>(until - now, std::chrono::milliseconds(kStopPollMs)));
+  }
+  return {};
+}
+
 Result<void> HttpExchange::on_body_bytes(std::span<const char> bytes) {
+  TRY_VOID(wait_for_rate(bytes.size()));
   if (kind_ == Kind::final) {
     has_new_bytes_ = true;
     return request_.handler.on_body(std::as_bytes(bytes));
@@ -312,6 +334,7 @@ Result<ExchangeResult> HttpExchange::run(CurlHandle& handle, const std::stop_tok
   TRY_VOID(check_literal_address());
   TRY_VOID(configure(handle));
   easy_ = handle.easy;
+  stop_ = stop;
   if (curl_multi_add_handle(handle.multi, handle.easy) != CURLM_OK) throw std::bad_alloc();
   const auto code = transfer(handle, stop);
   curl_multi_remove_handle(handle.multi, handle.easy);

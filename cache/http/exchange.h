@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/http/rate_limit.h"
 #include "cache/http/request.h"
 #include "cache/url.h"
 
@@ -42,6 +43,7 @@ struct ExchangeRequest {
   bool may_be_challenged = false;
   bool may_be_refused = false;         ///< the keys can be read again
   bool is_expected_to_answer = false;  ///< if it does not, it is taken for out of reach, and not for a wrong name
+  RateLimit* rate = nullptr;           ///< of all exchanges together; null: none
   bool is_decoded = true;              ///< libcurl refuses a body with a Content-Encoding that it does not know
 };
 

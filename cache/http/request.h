@@ -33,6 +33,8 @@ struct Waiting {
 };
 
 class UsedUp;
+inline constexpr size_t kMaxConnections = 64;  ///< see Options::connections
+inline constexpr uint64_t kMinRate = 1024;     ///< see Options::limit_rate
 
 struct Options {
   std::chrono::milliseconds connect_timeout{10'000};
@@ -44,6 +46,8 @@ struct Options {
   bool allow_private_urls = false;  ///< allow URLs in containers to reach loopback, link-local and private addresses
   bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
   bool has_source_token = false;    ///< the user has a token for the server of the URLs that are sources
+  size_t connections = 0;           ///< requests to one origin at a time, at most kMaxConnections; 0: any number
+  uint64_t limit_rate = 0;          ///< bytes per second of all bodies together, at least kMinRate; 0: any number
   std::string user_agent = "weightfs";
   /// What small requests to APIs are not repeated to (download::request_with_retry); null: everything is.
   std::shared_ptr<UsedUp> used_up = nullptr;
@@ -144,6 +148,12 @@ enum class Purpose {
              ///< reaches these addresses, 169.254.0.0/16 and loopback, whatever the options permit
 };
 
+/// Which requests are sent first.
+enum class Urgency {
+  waited_for,  ///< a reader waits for the response
+  ahead,       ///< of the readers: prefetched
+};
+
 struct Request {
   enum class Method { get, head, post, put };
 
@@ -162,6 +172,7 @@ struct Request {
   Certificates certificates = {};
   /// The request fails with network at this time.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Urgency urgency = Urgency::waited_for;
 };
 
 /// A response without its body.
@@ -170,6 +181,8 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers = {};  ///< names in lower case, values trimmed
   std::string url;                                                ///< the final URL after redirects
   bool from_public = false;                                       ///< the server's address is known to be public
+  /// The request was not sent: an earlier response with this status has requested the delay in `retry-after`.
+  bool is_deferred = false;
 
   /// The first header of this name (in lower case); empty if there is none.
   std::string_view header(std::string_view name) const;
@@ -192,7 +205,8 @@ struct ResponseHandler {
   std::function<Result<void>(const Response& response)> on_response;
   /// Called with the next decoded bytes. May block.
   std::function<Result<void>(std::span<const std::byte> bytes)> on_body;
-  /// Called when all bytes that have arrived were passed to on_body, before more are waited for; may be null.
+  /// Called when all bytes that have arrived were passed to on_body, before more are waited for. Also each second while
+  /// the request waits for its turn, or its bytes for Options::limit_rate. May be null.
   std::function<Result<void>()> on_wait = {};
 };
 

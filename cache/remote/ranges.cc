@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/download_scope.h"
 #include "cache/decoding/in_flight_blob.h"
 
 namespace weightfs::blobs {
@@ -93,7 +94,8 @@ class BlockWriter {
 struct Ranges::Transfer {
   Blocks blocks;
   BlockFilePtr file;
-  std::vector<BlockFile::Claim> claims;
+  http::Urgency urgency = http::Urgency::waited_for;
+  std::vector<BlockFile::Claim> claims = {};
   std::optional<Result<void>> result = {};     // set when it has ended
   Clock::time_point last_data = Clock::now();  // or its start
   uint64_t written = 0;                        // the end of the blocks that it wrote last
@@ -214,11 +216,13 @@ bool Ranges::has_transfer(const BlockFilePtr& file) const {
 
 // Starts as start() does, for the wanted blocks only if there is no space for all.
 Result<Ranges::TransferPtr> Ranges::start_some(const BlockFilePtr& file, Blocks absent, Blocks wanted) {
-  auto all = start(file, absent);
+  const bool is_ahead = !wanted.contains(absent.first) || DownloadScope::is_active();
+  const auto urgency = is_ahead ? http::Urgency::ahead : http::Urgency::waited_for;
+  auto all = start(file, absent, urgency);
   if (all || all.error().code != Code::resource) return all;
   if (wanted.empty()) return nullptr;
   const Blocks needed = {absent.first, std::min(absent.last, wanted.last)};
-  auto some = start(file, needed);
+  auto some = start(file, needed, urgency);
   if (some || some.error().code != Code::resource || !file->identity().empty()) return some;
   // Nothing evicts a file without identity, so it is read in passes, too: each begins when the transfers of the last
   // one, which have reserved space for later blocks, have ended.
@@ -231,7 +235,7 @@ Result<Ranges::TransferPtr> Ranges::start_some(const BlockFilePtr& file, Blocks 
 
 // Null if another process is downloading one of the blocks, or has just written them. Fails with not_found if the file
 // was evicted, perhaps for the space of these blocks.
-Result<Ranges::TransferPtr> Ranges::start(const BlockFilePtr& file, Blocks absent) {
+Result<Ranges::TransferPtr> Ranges::start(const BlockFilePtr& file, Blocks absent, http::Urgency urgency) {
   absent.last = std::min(absent.last, absent.first + kRequestBlocks);
   for (const TransferPtr& other : transfers_)
     if (other->file == file && other->blocks.first > absent.first)
@@ -252,7 +256,7 @@ Result<Ranges::TransferPtr> Ranges::start(const BlockFilePtr& file, Blocks absen
   if (claim == nullptr) return nullptr;
   TRY_VOID(file->reserve(absent));
   if (!file->is_current()) return failure(Code::not_found, "evicted");
-  const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, {}});
+  const auto transfer = std::make_shared<Transfer>(Transfer{absent, file, urgency});
   transfer->claims.push_back(std::move(claim));
   transfers_.push_back(transfer);
   try {
@@ -312,6 +316,8 @@ Result<void> Ranges::fetch(Transfer& transfer, const std::stop_token& stop) {
   const auto sink = [&](uint64_t offset, std::span<const std::byte> bytes) -> Result<bool> {
     if (bytes.empty()) {
       TRY_VOID(writer.write());
+      const std::scoped_lock lock(mutex_);
+      transfer.last_data = Clock::now();  // a request that waits for its turn has not stalled
       return true;
     }
     bytes_fetched_ += bytes.size();
@@ -330,7 +336,7 @@ Result<void> Ranges::fetch(Transfer& transfer, const std::stop_token& stop) {
     transfer.last_data = last_data_ = Clock::now();
     return offset + bytes.size() < end();
   };
-  Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token());
+  Result<void> fetched = remote_->fetch({begin(), end()}, sink, either.get_token(), transfer.urgency);
   if (auto written = writer.write(); fetched && !written) fetched = std::move(written);
   return verified_by_list(std::move(fetched));
 }

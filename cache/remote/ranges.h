@@ -70,7 +70,7 @@ class Ranges {
   void abandon_if_stalled(Transfer& transfer) const;
   static void abandon(Transfer& transfer);
   Result<TransferPtr> start_some(const store::BlockFilePtr& file, store::Blocks absent, store::Blocks wanted);
-  Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent);
+  Result<TransferPtr> start(const store::BlockFilePtr& file, store::Blocks absent, http::Urgency urgency);
   void run(Transfer& transfer, const std::stop_token& stop) noexcept;
   Result<void> fetch(Transfer& transfer, const std::stop_token& stop);
   Result<void> verified_by_list(Result<void> result) const;

@@ -77,6 +77,16 @@ std::optional<int> parse_retries(const std::string& text) {
   return count && *count <= 100 ? std::optional(static_cast<int>(*count)) : std::nullopt;
 }
 
+std::optional<size_t> parse_connections(const std::string& text) {
+  const auto count = parse_number<size_t>(text);
+  return count && *count >= 1 && *count <= http::kMaxConnections ? count : std::nullopt;
+}
+
+std::optional<uint64_t> parse_rate(const std::string& text) {
+  const auto rate = parse_size(text);
+  return rate && *rate >= http::kMinRate ? rate : std::nullopt;
+}
+
 std::optional<std::chrono::seconds> parse_wait_for_network(const std::string& text) {
   if (text == "forever") return kForever;
   const auto number = parse_number<unsigned>(text);
@@ -171,6 +181,14 @@ Options network_options(StoreFlags& store_flags) {
              "how long reads wait for an unreachable network or server (default: 120 in a mount and for fetch, "
              "otherwise 0)",
              "is not forever or a number of seconds up to 86400", store_flags.wait_for_network, parse_wait_for_network),
+      parsed("connections", "NUMBER",
+             "requests to one server at a time, from 1 to 64; others wait, those of readers before those ahead of them "
+             "(default: no limit)",
+             "is not a number from 1 to 64", requests.connections, parse_connections),
+      parsed("limit-rate", "RATE",
+             "bytes per second of all downloads of the process together, such as 500K or 10M (default: no limit)",
+             "is not a rate of at least 1K; use a number of bytes per second such as 10M", requests.limit_rate,
+             parse_rate),
       mirror_option(store_flags),
       source_token_option(store_flags),
       parsed("credentials-file", "FILE",

@@ -159,11 +159,52 @@ TEST_F(Fetched, RequestKeepsItsFields) {
   request.method = http::Request::Method::head;
   request.public_only = true;
   request.encoded = true;
+  request.urgency = http::Urgency::ahead;
   EXPECT_THAT(send(request), HasSubstr("forbidden: "));  // loopback
+  EXPECT_EQ(gate_.asked().at(0).request.urgency, http::Urgency::waited_for);
   const Asked last = gate_.asked().at(1);
+  EXPECT_EQ(last.request.urgency, http::Urgency::ahead);
   EXPECT_EQ(last.request.trust, http::Trust::container);
   EXPECT_EQ(last.request.method, http::Request::Method::head);
   EXPECT_TRUE(last.request.public_only && last.request.encoded);
+}
+
+TEST_F(Fetched, DeferredRequestIsKnownAsSuch) {
+  HttpServer server(always(answer("429 No", "", {"Retry-After: 60"})));
+  EXPECT_EQ(send(get(server.url("/a"))), "429 ");
+  const auto page = download::send_request(*client_, get(server.url("/b")), 100, kNeverStop);
+  ASSERT_EQ(describe(page), "429 ");
+  EXPECT_TRUE(page->head.is_deferred);
+  EXPECT_EQ(page->head.header("retry-after"), "60");
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+// Before the response, too: then the request waits for its turn.
+TEST_F(Fetched, WaitIsToldBeforeTheResponse) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const Descriptor theirs(ends[1]);
+  FetchedClient client(quick(), Descriptor(ends[0]));
+  std::jthread fetcher([&] {
+    const SocketMessage message = receive_message(theirs.number(), kMaxRequest + 1);
+    const auto frame = [](Frame kind, const std::string& bytes) {
+      return pack(FrameHeader{kind, static_cast<uint32_t>(bytes.size())}) + bytes;
+    };
+    const std::string all = frame(Frame::wait, "") +
+                            frame(Frame::response, pack(Answered{{.status = 200, .url = "http://127.0.0.1:1/"}})) +
+                            frame(Frame::end, pack(Ended{}));
+    EXPECT_EQ(::send(message.descriptor.number(), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  });
+  std::vector<std::string> calls;
+  const auto note = [&](std::string call) -> Result<void> {
+    calls.push_back(std::move(call));
+    return {};
+  };
+  const http::ResponseHandler handler{[&](const http::Response&) { return note("response"); },
+                                      [&](std::span<const std::byte>) { return note("body"); },
+                                      [&] { return note("wait"); }};
+  EXPECT_TRUE(client.perform(get("http://127.0.0.1:1/"), handler, kNeverStop));
+  EXPECT_THAT(calls, ElementsAre("wait", "response"));
 }
 
 TEST_F(Fetched, CredentialsAreNamedAndNotKnown) {
