@@ -96,7 +96,8 @@ std::map<std::string, uint64_t> Client::requests() const {
 CredentialsName Client::keys_of_source(const std::string& url) const {
   using Kind = CredentialsName::Kind;
   const std::string server = origin_of(url);
-  if (options_.has_source_token) return {.kind = Kind::web, .server = server};
+  if (options_.has_source_token || options_.keyed_origins.contains(server))
+    return {.kind = Kind::web, .server = server};
   return server.starts_with("https://") ? CredentialsName{.kind = Kind::site, .server = server} : CredentialsName();
 }
 

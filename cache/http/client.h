@@ -46,8 +46,8 @@ class Client : public std::enable_shared_from_this<Client> {
   /// The user's credentials of this name, for requests of this client; never null. Fails if they cannot be read.
   virtual Result<CredentialsPtr> credentials(const CredentialsName& name) = 0;
 
-  /// Those for a URL that is a source, or is beside it: the token of --source-token-file, without one the login for an
-  /// https server.
+  /// Those for a URL that is a source, or is beside it: the keys of --source-token-file and --header-file, without them
+  /// the login for an https server.
   CredentialsName keys_of_source(const std::string& url) const;
   /// The credentials of that name; null if it is none. Fails as credentials() does.
   Result<CredentialsPtr> credentials_of_source(const std::string& url);

@@ -21,7 +21,7 @@ struct CredentialsName {
     hub,         ///< the token for a server with the API of the Hub
     registry,    ///< a key or login for a registry
     bucket,      ///< an access key for an object store
-    web,         ///< the token of --source-token-file, for the server of a URL that is a source
+    web,         ///< the keys of --source-token-file and --header-file, for the server of a URL that is a source
     modelscope,  ///< the token for ModelScope
     site,        ///< the login for the https server of a URL that is a source
     google,      ///< the token for Google Cloud Storage

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -46,8 +47,9 @@ struct Options {
   bool allow_private_urls = false;  ///< allow URLs in containers to reach loopback, link-local and private addresses
   bool insecure = false;            ///< allow the user's http:// URLs to reach other hosts than loopback
   bool has_source_token = false;    ///< the user has a token for the server of the URLs that are sources
-  size_t connections = 0;           ///< requests to one origin at a time, at most kMaxConnections; 0: any number
-  uint64_t limit_rate = 0;          ///< bytes per second of all bodies together, at least kMinRate; 0: any number
+  std::set<std::string> keyed_origins = {};  ///< of URLs that are sources: the user has files with keys for them
+  size_t connections = 0;   ///< requests to one origin at a time, at most kMaxConnections; 0: any number
+  uint64_t limit_rate = 0;  ///< bytes per second of all bodies together, at least kMinRate; 0: any number
   std::string user_agent = "weightfs";
   /// What small requests to APIs are not repeated to (download::request_with_retry); null: everything is.
   std::shared_ptr<UsedUp> used_up = nullptr;

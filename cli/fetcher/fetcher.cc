@@ -173,8 +173,8 @@ void wait_for_end(pid_t child) {
 
 void ignore_line(const std::string&) {}
 
-Result<void> confine_fetcher(const RegistryOptions& stores, const std::string& token_file) {
-  std::vector<std::string> key_files;
+Result<void> confine_fetcher(const RegistryOptions& stores, const SourceKeys& source_keys) {
+  std::vector<std::string> key_files = source_keys.files();
   const auto add = [&](const auto& settings) {
     if (settings != nullptr) key_files.insert(key_files.end(), settings->files.begin(), settings->files.end());
   };
@@ -182,7 +182,6 @@ Result<void> confine_fetcher(const RegistryOptions& stores, const std::string& t
   add(stores.google);
   add(stores.azure);
   add(stores.clouds.azure);
-  if (!token_file.empty()) key_files.push_back(token_file);
   return sandbox::enter_sandbox(sandbox::access_for_fetcher(key_files), ignore_line).map([](const auto&) {});
 }
 
@@ -200,13 +199,13 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
     if (std::ranges::find(greeting.warnings, line) == greeting.warnings.end()) greeting.warnings.push_back(line);
   };
   if (auto read = read_credentials(sources, options); !read) greeting.error = std::move(read).error();
-  if (!flags.source_token_file.empty() && !greeting.error)
-    if (auto token = read_token_file(flags.source_token_file); !token) greeting.error = std::move(token).error();
+  if (auto checked = check_source_keys(flags.source_keys); !checked && !greeting.error)
+    greeting.error = std::move(checked).error();
   greeting.s3 = options.registries.s3;
   greeting.google = options.registries.google;
   greeting.azure = options.registries.azure;
   const auto keyring = std::make_shared<UserKeyring>(
-      CredentialPaths::of_user(), greeting.s3 == nullptr ? s3::Settings() : *greeting.s3, flags.source_token_file,
+      CredentialPaths::of_user(), greeting.s3 == nullptr ? s3::Settings() : *greeting.s3, flags.source_keys,
       greeting.google == nullptr ? s3::Settings() : *greeting.google,
       greeting.azure == nullptr ? azure::Settings() : *greeting.azure, options.registries.clouds);
   const auto client = std::make_shared<http::DirectClient>(request_options(flags), keyring);
@@ -218,7 +217,7 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   std::vector<Scope> scopes = scopes_of(sources, options, flags.store.fetching.cache_mirrors);
   if (flags.hub_mirror.is_on()) scopes.push_back(scope_of_models(flags.hub_mirror.endpoint, flags.hub_mirror.allow));
   SourceGate gate(std::move(scopes), keyring, client);
-  if (auto confined = confine_fetcher(options.registries, flags.source_token_file); !confined && !greeting.error)
+  if (auto confined = confine_fetcher(options.registries, flags.source_keys); !confined && !greeting.error)
     greeting.error = std::move(confined).error();
   std::string message = pack(greeting);
   if (message.size() > kMaxGreeting)

@@ -38,7 +38,7 @@ http::ClientPtr client_of(const StoreFlags& flags, Sender sender, const std::fun
     client = std::make_shared<http::DirectClient>(
         std::move(options), std::make_shared<UserKeyring>(
                                 CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
-                                flags.source_token_file, sender.google == nullptr ? s3::Settings() : *sender.google,
+                                flags.source_keys, sender.google == nullptr ? s3::Settings() : *sender.google,
                                 sender.azure == nullptr ? azure::Settings() : *sender.azure, sender.clouds));
   if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
   return client;
@@ -105,26 +105,62 @@ std::optional<std::string> parse_account(const std::string& text) {
   return is_one ? std::optional(text) : std::nullopt;
 }
 
+constexpr const char* kNoFileOfServer = "a server and its file expected: https://HOST[:PORT]=FILE";
+
+// "https://HOST[:PORT]=FILE". Fails unless the first part is a server; nothing if there is none.
+Result<std::optional<std::pair<std::string, std::string>>> parse_file_of_server(const std::string& value) {
+  const size_t host =
+      value.starts_with("https://") || value.starts_with("http://") ? value.find("://") + 3 : value.npos;
+  if (host == value.npos) return std::nullopt;
+  const size_t equals = std::min(value.find('='), value.size());
+  const std::string server = value.substr(0, equals);
+  const std::string origin = http::origin_of(server);
+  const std::string file = value.substr(std::min(equals + 1, value.size()));
+  const bool has_path = server.find_first_of("/?#@", host) != server.npos;
+  if (origin.empty() || has_path || file.empty()) return failure(Code::unsupported, kNoFileOfServer);
+  return std::pair(origin, absolute_path(file).value_or(file));  // a server changes its directory
+}
+
 Option source_token_option(StoreFlags& store_flags) {
-  return {"source-token-file", "FILE",
-          "token for the server of the URLs that are sources, such as a weightfs serve with --token-file; sent to no "
-          "other server, and read again when the file changes (default: no token)",
+  return {"source-token-file", "[SERVER=]FILE",
+          "token for the server of the URLs that are sources, or for https://HOST[:PORT]; sent to no other server, and "
+          "read again when the file changes; with SERVER may be repeated (default: no token)",
           [&store_flags](const std::string& value) -> Result<void> {
-            store_flags.source_token_file = absolute_path(value).value_or(value);  // a server changes its directory
+            SourceKeys& keys = store_flags.source_keys;
+            if (auto own = TRY(parse_file_of_server(value)))
+              keys.tokens.insert_or_assign(own->first, own->second);
+            else
+              keys.token = absolute_path(value).value_or(value);  // a server changes its directory
             return {};
           }};
 }
 
-// A token is for one server. The fetcher has read it, if there is one.
-Result<void> check_source_token(const std::vector<std::string>& sources, const StoreFlags& flags, bool has_fetcher) {
-  if (flags.source_token_file.empty()) return {};
+Option header_file_option(StoreFlags& store_flags) {
+  return {
+      "header-file", "SERVER=FILE",
+      "headers for the URLs of https://HOST[:PORT] that are sources: lines such as \"X-Api-Key: SECRET\" of a file "
+      "that other users cannot read; sent to no other server, and read again when the file changes; may be repeated",
+      [&store_flags](const std::string& value) -> Result<void> {
+        auto own = TRY(parse_file_of_server(value));
+        if (!own) return failure(Code::unsupported, kNoFileOfServer);
+        store_flags.source_keys.headers.insert_or_assign(own->first, own->second);
+        return {};
+      }};
+}
+
+// A token is for one server. The fetcher has read the files, if there is one.
+Result<void> check_keys_of_sources(const std::vector<std::string>& sources, const StoreFlags& flags, bool has_fetcher) {
+  if (flags.source_keys.files().empty()) return {};
   std::set<std::string> servers;
   for (const std::string& source : sources) servers.insert(http::origin_of(source));
   servers.erase("");
-  if (servers.size() > 1)
-    return failure(Code::unsupported, "--source-token-file: the sources are on several servers; name those of one");
+  for (const auto& [origin, file] : flags.source_keys.tokens) servers.erase(origin);
+  if (servers.size() > 1 && !flags.source_keys.token.empty())
+    return failure(Code::unsupported,
+                   "--source-token-file: the sources are on several servers; name the server of each token: "
+                   "--source-token-file https://HOST=FILE");
   if (has_fetcher || flags.offline) return {};
-  return read_token_file(flags.source_token_file).map([](const std::string&) {});
+  return check_source_keys(flags.source_keys);
 }
 
 }  // namespace
@@ -191,6 +227,7 @@ Options network_options(StoreFlags& store_flags) {
              parse_rate),
       mirror_option(store_flags),
       source_token_option(store_flags),
+      header_file_option(store_flags),
       parsed("credentials-file", "FILE",
              "keys for s3://, in the JSON that a credential_process prints; read again when they expire (default: the "
              "keys of the environment, of the profile, or of a service)",
@@ -215,7 +252,8 @@ http::Options request_options(const StoreFlags& flags) {
   http::Options options = flags.requests;
   options.connect_timeout = std::min(options.connect_timeout, options.stall_timeout);
   options.user_agent = "weightfs/" WEIGHTFS_VERSION;
-  options.has_source_token = !flags.source_token_file.empty();
+  options.has_source_token = !flags.source_keys.token.empty();
+  for (std::string& origin : flags.source_keys.origins()) options.keyed_origins.insert(std::move(origin));
   options.used_up = flags.store.fetching.options.used_up;
   return options;
 }
@@ -231,7 +269,7 @@ std::string absolute_source(const std::string& source) {
 Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOptions& open_options,
                                const StoreFlags& store_flags, Sender sender,
                                std::function<void(const std::string&)> log) {
-  TRY_VOID(check_source_token(sources, store_flags, static_cast<bool>(sender.fetcher)));
+  TRY_VOID(check_keys_of_sources(sources, store_flags, static_cast<bool>(sender.fetcher)));
   StoreOptions options = store_flags.store;
   for (std::string& directory : options.blob_directories) directory = TRY(blob_directory(directory));
   if (const auto directory = cache_directory(); directory && !store_flags.no_cache) options.directory = *directory;

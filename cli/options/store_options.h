@@ -10,6 +10,7 @@
 #include "cache/blob_store.h"
 #include "cli/options/option.h"
 #include "fs/layout/source_tree.h"
+#include "protocols/keyring.h"
 
 namespace weightfs {
 
@@ -31,7 +32,7 @@ struct StoreFlags {
   /// How long requests wait for the network; nothing: as long as the command does by default.
   std::optional<std::chrono::seconds> wait_for_network = {};
   std::vector<Mirror> mirrors = {};  ///< of registries; those that are caches are in `store`
-  std::string source_token_file;     ///< the absolute path of the token for the server of a URL; empty: none
+  SourceKeys source_keys = {};       ///< by absolute paths
   std::string tree;                  ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
   s3::BucketFlags buckets = {};      ///< its file by an absolute path
   HubMirrorFlags hub_mirror = {};    ///< of `weightfs serve`

@@ -10,6 +10,7 @@
 #include "protocols/azure/signer.h"
 #include "protocols/gcs.h"
 #include "protocols/huggingface.h"
+#include "protocols/keyring/header_file.h"
 #include "protocols/modelscope.h"
 #include "protocols/netrc.h"
 #include "protocols/registry/cloud_logins.h"
@@ -68,7 +69,40 @@ std::shared_ptr<const registry::CloudLogins> cloud_logins(const CloudRegistries&
   return std::make_shared<registry::CloudLogins>(clouds.origins, registry::CloudKeys{amazon, google, azure});
 }
 
+// The keys for a server; null if there are none.
+Result<http::CredentialsPtr> keys_of_server(const SourceKeys& keys, const std::string& server) {
+  const auto own = keys.tokens.find(server);
+  const std::string token_file = own == keys.tokens.end() ? keys.token : own->second;
+  http::CredentialsPtr token = token_file.empty() ? nullptr : TRY(token_of_file(token_file));
+  const auto headers = keys.headers.find(server);
+  if (headers == keys.headers.end()) return token;
+  auto found = header_file::credentials(headers->second, std::move(token));
+  if (!found) return failure(found.error().code, "--header-file: " + found.error().message);
+  return found;
+}
+
 }  // namespace
+
+std::vector<std::string> SourceKeys::files() const {
+  std::vector<std::string> all;
+  if (!token.empty()) all.push_back(token);
+  for (const auto* const each : {&tokens, &headers})
+    for (const auto& [origin, file] : *each) all.push_back(file);
+  return all;
+}
+
+std::vector<std::string> SourceKeys::origins() const {
+  std::vector<std::string> all;
+  for (const auto* const each : {&tokens, &headers})
+    for (const auto& [origin, file] : *each) all.push_back(origin);
+  return all;
+}
+
+Result<void> check_source_keys(const SourceKeys& keys) {
+  if (!keys.token.empty()) TRY(read_token_file(keys.token));
+  for (const std::string& origin : keys.origins()) TRY(keys_of_server(keys, origin));
+  return {};
+}
 
 Result<std::string> read_token_file(const std::string& path) {
   constexpr size_t kMaxToken = 4096;
@@ -81,11 +115,11 @@ Result<std::string> read_token_file(const std::string& path) {
   return token;
 }
 
-UserKeyring::UserKeyring(CredentialPaths registries, s3::Settings buckets, std::string source_token,
-                         s3::Settings google, azure::Settings azure, const CloudRegistries& clouds)
+UserKeyring::UserKeyring(CredentialPaths registries, s3::Settings buckets, SourceKeys source_keys, s3::Settings google,
+                         azure::Settings azure, const CloudRegistries& clouds)
     : registries_(std::move(registries)),
       buckets_(std::make_shared<s3::UserKeys>(std::move(buckets))),
-      source_token_(std::move(source_token)),
+      source_keys_(std::move(source_keys)),
       google_project_(google.project),
       google_(
           std::make_shared<s3::UserKeys>(google, [flags = google.flags] { return gcs::settings_for_renewal(flags); })),
@@ -103,7 +137,7 @@ Result<http::CredentialsPtr> UserKeyring::find(const http::CredentialsName& name
     case Kind::bucket:
       return std::make_shared<s3::Signer>(buckets_, name.region, client);
     case Kind::web:
-      if (!source_token_.empty()) return token_of_file(source_token_);
+      if (auto keys = TRY(keys_of_server(source_keys_, http::origin_of(name.server)))) return keys;
       break;
     case Kind::modelscope:
       return modelscope::credentials_for(name.server);

@@ -1,20 +1,13 @@
 #include "protocols/netrc.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <span>
 
-#include "base/files/file_io.h"
-#include "base/os/descriptor.h"
-#include "base/os/system_error.h"
 #include "base/text.h"
 #include "base/values/base64.h"
 #include "cache/url.h"
+#include "protocols/private_file.h"
 
 namespace weightfs::netrc {
 namespace {
@@ -79,25 +72,6 @@ class Words {
   bool is_at_line_begin_ = true;
 };
 
-// The text of the file. Fails with a sentence that names it.
-Result<std::string> read_file(const std::string& path) {
-  const auto refused = [&](std::string_view why) {
-    return failure(Code::io, fmt::format("{} {}", printable(path), why));
-  };
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == ENOENT) return refused("does not exist");
-  if (!file) return refused(fmt::format("is not used: {}", errno_text(errno)));
-  struct stat status {};
-  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return refused("is not a regular file");
-  if (status.st_uid != ::geteuid()) return refused("is not used: it belongs to another user");
-  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) return refused("is not used: others have access to it; chmod 600");
-  std::string text(std::min(kMaxFile, static_cast<size_t>(status.st_size)) + 1, '\0');
-  const auto size = read_up_to_end(file.number(), 0, std::as_writable_bytes(std::span(text)));
-  if (!size || *size > kMaxFile) return refused("is not used: it cannot be read, or has more than 1 MiB");
-  text.resize(*size);
-  return text;
-}
-
 class UserLogin final : public http::Credentials {
  public:
   UserLogin(Login login, std::string file) : login_(std::move(login)), file_(std::move(file)) {}
@@ -149,7 +123,7 @@ http::CredentialsPtr credentials_for(const std::string& server) {
   const std::string origin = http::origin_of(server);
   if (!origin.starts_with("https://")) return std::make_shared<http::FixedCredentials>("", "without a login");
   const std::string file = path();
-  const auto text = read_file(file);
+  const auto text = read_private_file(file, kMaxFile);
   if (!text) return std::make_shared<http::FixedCredentials>("", "without a login: " + text.error().message);
   const std::string host = host_of(origin);
   const auto login = find_login(*text, host);

@@ -47,7 +47,7 @@ class RequestQueueTest : public ::testing::Test {
 
   std::atomic<RequestQueue::Clock::duration> time = RequestQueue::Clock::duration(seconds(1'000));
   std::unique_ptr<RequestQueue> queue;
-  const std::stop_token stop;
+  const std::stop_token stop = {};
   std::vector<std::string> order;
   std::vector<std::jthread> threads;
 };
