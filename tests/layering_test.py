@@ -67,7 +67,7 @@ THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "fmt/": r".*",  # messages are built everywhere
     "openssl/": r"(base/digest|base/values/base64|protocols/registry/signature|protocols/(azure|s3)/signature|"
-                r"protocols/gcs/service_account|fs/http/connection)\.cc",
+                r"protocols/gcs/service_account|protocols/keyring/client_certificate|fs/http/connection)\.cc",
     "boost/": r"fs/http/protocol/request_parser\.cc",
     "isa-l/crc": r"base/digest\.cc",
     "isa-l/igzip": r"formats/codec/codec\.cc",
@@ -82,7 +82,7 @@ THIRD_PARTY = {
     "flatbuffers/": r"formats/rten/\w+\.(cc|h)",
     "rten_generated.h": r"formats/rten/\w+\.cc",
     "rten_bfbs_generated.h": r"formats/rten/schema\.cc",
-    "curl/": r"cache/http/(exchange|url)\.cc",
+    "curl/": r"cache/http/(exchange|transfer_errors|url)\.cc",
     "fuse": r"fs/fuse/interrupts\.h",
     "nss.h": r"cli/process/name_service\.cc",
     "seccomp.h": r"cli/sandbox/seccomp\.cc",

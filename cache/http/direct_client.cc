@@ -57,14 +57,14 @@ Certificates certificates_of(const Request& request) {
 }
 
 // The keys of an exchange.
-struct Keys {
+struct ExchangeKeys {
   uint64_t generation = 0;
   std::string authorization = {};
 };
 
 // Sets the keys of the request; null: none.
-Keys set_keys(ExchangeRequest& exchange, Credentials* sent) {
-  Keys keys;
+ExchangeKeys set_keys(ExchangeRequest& exchange, Credentials* sent) {
+  ExchangeKeys keys;
   if (sent != nullptr) keys = {sent->generation(), sent->authorization()};
   exchange.may_be_refused = keys.generation != 0;
   exchange.credential_headers = headers_of(sent, exchange.request, exchange.url, keys.authorization);
@@ -114,6 +114,23 @@ bool is_about_keys(const ExchangeResult& refusal) {
   return refusal.response.status != 400 || refusal.body.empty() || is_about_old_keys(refusal);
 }
 
+// How a request was repeated with other keys: once each.
+struct RepeatedWithKeys {
+  bool after_challenge = false;
+  bool after_refusal = false;
+};
+
+// Whether there are other keys than those of the request that was challenged or refused.
+Result<bool> has_other_keys(const Request& request, const ExchangeResult& result, const ExchangeKeys& keys,
+                            RepeatedWithKeys& repeated, const std::stop_token& stop) {
+  if (result.kind == ExchangeResult::Kind::challenge) {
+    repeated.after_challenge = true;
+    return request.credentials->on_unauthorized(result.response, keys.authorization, stop);
+  }
+  const bool is_second = std::exchange(repeated.after_refusal, true);
+  return !is_second && is_about_keys(result) && request.credentials->read_again(keys.generation, stop);
+}
+
 }  // namespace
 
 CurlHandlePtr DirectClient::take(const std::string& origin) {
@@ -130,6 +147,18 @@ CurlHandlePtr DirectClient::take(const std::string& origin) {
 void DirectClient::give_back(CurlHandlePtr handle, const std::string& origin) {
   const std::scoped_lock lock(mutex_);
   if (idle_.size() < kMaxIdle) idle_.emplace_back(origin, std::move(handle));
+}
+
+Result<ExchangeResult> DirectClient::send(const ExchangeRequest& exchange, const std::stop_token& stop) {
+  CurlHandlePtr handle = take(exchange.url.origin);
+  ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
+  give_back(std::move(handle), exchange.url.origin);
+  return result;
+}
+
+const std::string* DirectClient::certificate_for(const std::string& origin, Trust trust) const {
+  const auto found = certificates_.find(origin);
+  return found == certificates_.end() || trust == Trust::container ? nullptr : &found->second;
 }
 
 Result<void> DirectClient::perform(const Request& request, const ResponseHandler& handler,
@@ -153,7 +182,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
                            .url = std::move(first),
                            .rate = rate_ ? &*rate_ : nullptr};
   bool is_public_redirect = false;
-  bool was_challenged = false, was_refused = false;
+  RepeatedWithKeys repeated;
   for (int redirects = 0;;) {
     exchange.policy = policy_of(options(), request, exchange.url, is_public_redirect);
     origin = exchange.url.origin;
@@ -162,14 +191,13 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
     auto admission = TRY(queue_.enter({origin, request.urgency, request.deadline, stop, handler.on_wait}));
     if (admission.turn == nullptr) return handler.on_response(deferred_response(admission, exchange.url));
     turn = std::move(admission.turn);
-    const Keys keys = set_keys(exchange, sent);
-    if (sent != nullptr) record_keys(request.url, sent->key_origin());
+    const ExchangeKeys keys = set_keys(exchange, sent);
+    exchange.client_certificate = certificate_for(origin, request.trust);
     exchange.certificates = origin == first_origin ? certificates_of(request) : Certificates();
-    exchange.may_be_challenged = sent != nullptr && !was_challenged;
+    if (sent != nullptr) record_keys(request.url, sent->key_origin());
+    exchange.may_be_challenged = sent != nullptr && !repeated.after_challenge;
     exchange.is_expected_to_answer = is_expected_to_answer(origin, request.trust);
-    CurlHandlePtr handle = take(origin);
-    const ExchangeResult result = TRY(run_exchange(*handle, exchange, stop));
-    give_back(std::move(handle), origin);
+    const ExchangeResult result = TRY(send(exchange, stop));
     if (result.kind == ExchangeResult::Kind::final) return {};
     exchange.is_decoded = result.kind != ExchangeResult::Kind::not_encoded;
     if (exchange.is_decoded) record(result.response);
@@ -178,14 +206,8 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
       TRY_VOID(check_redirect(exchange, ++redirects));
       is_public_redirect |= result.response.from_public;
       exchange.url = TRY(redirected(exchange.url, result.response.header("location")));
-    } else if (result.kind == ExchangeResult::Kind::refusal) {
-      const bool is_second = std::exchange(was_refused, true);
-      if (is_second || !is_about_keys(result) || !request.credentials->read_again(keys.generation, stop))
-        return deliver(result, handler);
-    } else if (result.kind == ExchangeResult::Kind::challenge) {
-      was_challenged = true;
-      if (!TRY(request.credentials->on_unauthorized(result.response, keys.authorization, stop)))
-        return deliver(result, handler);
+    } else if (exchange.is_decoded && !TRY(has_other_keys(request, result, keys, repeated, stop))) {
+      return deliver(result, handler);
     }
   }
 } catch (const std::bad_alloc&) {

@@ -19,6 +19,7 @@
 #include "cache/certificates.h"
 #include "cache/http/error_text.h"
 #include "cache/http/proxy.h"
+#include "cache/http/transfer_errors.h"
 
 namespace weightfs::http {
 
@@ -75,6 +76,24 @@ void set_method(const Request& request, const Set& set) {
   if (request.method == Request::Method::post) set(CURLOPT_POSTFIELDS, request.body.c_str());  // without a NUL
 }
 
+template <class Set>
+void set_certificates(const Url& url, const Proxy& proxy, const ExchangeRequest& request, const Set& set) {
+  if (url.scheme == "https" || proxy.url.starts_with("https:")) {
+    const auto name_of = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
+    const Certificates system = Certificates::find();
+    const Certificates& trusted = request.certificates.empty() ? system : request.certificates;
+    set(CURLOPT_CAINFO, name_of(trusted.file));
+    set(CURLOPT_CAPATH, name_of(trusted.directory));
+    set(CURLOPT_PROXY_CAINFO, name_of(system.file));
+    set(CURLOPT_PROXY_CAPATH, name_of(system.directory));
+  }
+  if (const std::string* const pem = request.client_certificate; pem != nullptr) {  // outlives the transfer
+    curl_blob blob{const_cast<char*>(pem->data()), pem->size(), CURL_BLOB_NOCOPY};
+    set(CURLOPT_SSLCERT_BLOB, &blob);
+    set(CURLOPT_SSLKEY_BLOB, &blob);
+  }
+}
+
 class HttpExchange {
  public:
   explicit HttpExchange(const ExchangeRequest& request)
@@ -117,11 +136,10 @@ class HttpExchange {
   void poll(CURLM* multi);
   Error error_of(CURL* easy, CURLcode code) const;
   Error proxy_refusal(int status) const;
-  Error tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const;
-  Error response_error(CURLcode code, const std::string& detail) const;
   Error timed_out(const std::string& text, Code code = Code::network) const {
     return timeout(fmt::format("{}: {}", printable_url(url_.text), text), code);
   }
+  Error error(const Error& why) const { return error(why.code, why.message); }
   Error error(Code code, const std::string& text) const {
     return {code, fmt::format("{}: {}", printable_url(url_.text), text)};
   }
@@ -297,15 +315,7 @@ Result<void> HttpExchange::configure(CurlHandle& handle) {
   set(CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
   set(CURLOPT_PROXY, proxy_.url.c_str());
   set(CURLOPT_NOPROXY, "");  // already applied
-  if (url_.scheme == "https" || proxy_.url.starts_with("https:")) {
-    const auto name_of = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
-    const Certificates system = Certificates::find();
-    const Certificates& trusted = request_.certificates.empty() ? system : request_.certificates;
-    set(CURLOPT_CAINFO, name_of(trusted.file));
-    set(CURLOPT_CAPATH, name_of(trusted.directory));
-    set(CURLOPT_PROXY_CAINFO, name_of(system.file));
-    set(CURLOPT_PROXY_CAPATH, name_of(system.directory));
-  }
+  set_certificates(url_, proxy_, request_, set);
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // do not wait for a DNS timeout after cancellation
   set(CURLOPT_CONNECTTIMEOUT_MS, connect_timeout);
@@ -395,10 +405,6 @@ void HttpExchange::poll(CURLM* multi) {
   if (header_bytes_ > 0) network_time_ += Clock::now() - started;
 }
 
-// CURLE_TOO_LARGE, since curl 8.6: more headers than curl reads. Before, a line that is too long is
-// CURLE_OUT_OF_MEMORY.
-constexpr auto kTooLarge = static_cast<CURLcode>(100);
-
 Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   if (!refusal_.empty()) return error(Code::forbidden, refusal_);
   long number = 0;
@@ -413,6 +419,7 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
   curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &connect);
   if (connect >= 400) return proxy_refusal(static_cast<int>(connect));
   const std::string by = proxy_.url.empty() ? "" : to_text(proxy_) + ": ";
+  const TlsSide ours{request_.options.insecure, request_.client_certificate != nullptr, request_.certificates};
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
       return error(contact, "cannot resolve the host name");
@@ -424,57 +431,19 @@ Error HttpExchange::error_of(CURL* easy, CURLcode code) const {
       return error(contact, by + system);
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
+      if (wants_certificate(detail)) return error(tls_error({code, detail, system}, contact, ours));
       return error(Code::network, system);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CONNECT_ERROR:
-      return tls_error(code, contact, detail, system);
+      return error(tls_error({code, detail, system}, contact, ours));
     default:
-      return response_error(code, detail);
+      return error(response_error({code, detail, system}, header_bytes_ > 0));
   }
 }
 
 Error HttpExchange::proxy_refusal(int status) const {
   return error(is_temporary(status) ? Code::network : Code::forbidden, refusal_text(proxy_, status));
-}
-
-Error HttpExchange::tls_error(CURLcode code, Code contact, const std::string& detail, const std::string& system) const {
-  const Certificates trusted = request_.certificates.empty() ? Certificates::find() : request_.certificates;
-  if (code == CURLE_PEER_FAILED_VERIFICATION)
-    return error(Code::unreachable, why_not_accepted(detail, request_.options.insecure, trusted));
-  if (code == CURLE_SSL_CACERT_BADFILE) {
-    if (trusted.empty()) return error(Code::unreachable, kNoCertificates);
-    return error(Code::unreachable, fmt::format("{}: no certificates can be read from it",
-                                                trusted.setting.empty() ? trusted.file : trusted.setting));
-  }
-  if (detail.find("wrong version number") != detail.npos || detail.find("packet length too long") != detail.npos)
-    return error(Code::unreachable,
-                 "the server does not speak TLS at this port; use http:// if it is a server without TLS");
-  if (detail.find("certificate required") != detail.npos || detail.find("alert bad certificate") != detail.npos)
-    return error(Code::forbidden, "the server requires a client certificate, which weightfs does not send");
-  return error(contact, "TLS: " + system);
-}
-
-Error HttpExchange::response_error(CURLcode code, const std::string& detail) const {
-  switch (code) {
-    case CURLE_GOT_NOTHING:
-      return error(Code::network, "closed without a response");
-    case CURLE_PARTIAL_FILE:
-      return error(Code::network, "truncated: " + detail);
-    case CURLE_BAD_CONTENT_ENCODING:
-      return error(Code::corrupt, "invalid content encoding: " + detail);
-    case CURLE_URL_MALFORMAT:
-      return error(Code::unsupported, detail);
-    case CURLE_OUT_OF_MEMORY:
-      if (header_bytes_ == 0) return error(Code::resource, detail);
-      return error(Code::corrupt, "a header is too long");
-    case kTooLarge:
-    case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-      return error(Code::corrupt, detail);  // not HTTP
-    default:
-      return error(Code::network, detail);
-  }
 }
 
 }  // namespace

@@ -43,8 +43,9 @@ struct ExchangeRequest {
   bool may_be_challenged = false;
   bool may_be_refused = false;         ///< the keys can be read again
   bool is_expected_to_answer = false;  ///< if it does not, it is taken for out of reach, and not for a wrong name
-  RateLimit* rate = nullptr;           ///< of all exchanges together; null: none
-  bool is_decoded = true;              ///< libcurl refuses a body with a Content-Encoding that it does not know
+  const std::string* client_certificate = nullptr;  ///< with its key (PEM); null: none
+  RateLimit* rate = nullptr;                        ///< of all exchanges together; null: none
+  bool is_decoded = true;  ///< libcurl refuses a body with a Content-Encoding that it does not know
 };
 
 /// The result. The response handler was called only for `final`.

@@ -25,6 +25,7 @@
 #include "cli/fetcher/source_gate.h"
 #include "cli/process/child_process.h"
 #include "cli/sandbox/sandbox.h"
+#include "protocols/client_certificate.h"
 #include "protocols/keyring.h"
 #include "sources/location.h"
 
@@ -208,7 +209,10 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
       CredentialPaths::of_user(), greeting.s3 == nullptr ? s3::Settings() : *greeting.s3, flags.source_keys,
       greeting.google == nullptr ? s3::Settings() : *greeting.google,
       greeting.azure == nullptr ? azure::Settings() : *greeting.azure, options.registries.clouds);
-  const auto client = std::make_shared<http::DirectClient>(request_options(flags), keyring);
+  auto certificates = read_client_certificates(flags.client_certificates);
+  if (!certificates && !greeting.error) greeting.error = certificates.error();
+  const auto client = std::make_shared<http::DirectClient>(
+      request_options(flags), keyring, std::move(certificates).value_or(http::ClientCertificates()));
   options.registries.http = client;
   options.registries.mirrors = flags.mirrors;
   options.registries.plain_http = flags.requests.insecure;

@@ -16,6 +16,7 @@
 #include "cache/url.h"
 #include "cli/console/report_error.h"
 #include "cli/console/retries.h"
+#include "protocols/client_certificate.h"
 #include "protocols/keyring.h"
 #include "sources/location.h"
 
@@ -26,20 +27,24 @@ constexpr std::chrono::hours kForever{100 * 365 * 24};
 constexpr std::chrono::seconds kWaitForNetwork{120};
 
 // Null: offline.
-http::ClientPtr client_of(const StoreFlags& flags, Sender sender, const std::function<void(const std::string&)>& log) {
-  if (flags.offline) return nullptr;
+Result<http::ClientPtr> client_of(const StoreFlags& flags, Sender sender,
+                                  const std::function<void(const std::string&)>& log) {
+  if (flags.offline) return http::ClientPtr();
   http::Options options = request_options(flags);
   report_retries(options, log);
   http::ClientPtr client;
-  if (sender.fetcher)
+  if (sender.fetcher) {
     client = std::make_shared<fetcher::FetchedClient>(std::move(options), std::move(sender.fetcher),
                                                       std::move(sender.process));
-  else
+  } else {
+    auto certificates = TRY(read_client_certificates(flags.client_certificates));
     client = std::make_shared<http::DirectClient>(
-        std::move(options), std::make_shared<UserKeyring>(
-                                CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
-                                flags.source_keys, sender.google == nullptr ? s3::Settings() : *sender.google,
-                                sender.azure == nullptr ? azure::Settings() : *sender.azure, sender.clouds));
+        std::move(options),
+        std::make_shared<UserKeyring>(CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
+                                      flags.source_keys, sender.google == nullptr ? s3::Settings() : *sender.google,
+                                      sender.azure == nullptr ? azure::Settings() : *sender.azure, sender.clouds),
+        std::move(certificates));
+  }
   if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
   return client;
 }
@@ -105,6 +110,21 @@ std::optional<std::string> parse_account(const std::string& text) {
   return is_one ? std::optional(text) : std::nullopt;
 }
 
+Option connections_option(http::Options& requests) {
+  return parsed(
+      "connections", "NUMBER",
+      "requests to one server at a time, from 1 to 64; others wait, those of readers before those ahead of them "
+      "(default: no limit)",
+      "is not a number from 1 to 64", requests.connections, parse_connections);
+}
+
+Option limit_rate_option(http::Options& requests) {
+  return parsed("limit-rate", "RATE",
+                "bytes per second of all downloads of the process together, such as 500K or 10M (default: no limit)",
+                "is not a rate of at least 1K; use a number of bytes per second such as 10M", requests.limit_rate,
+                parse_rate);
+}
+
 constexpr const char* kNoFileOfServer = "a server and its file expected: https://HOST[:PORT]=FILE";
 
 // "https://HOST[:PORT]=FILE". Fails unless the first part is a server; nothing if there is none.
@@ -144,6 +164,19 @@ Option header_file_option(StoreFlags& store_flags) {
         auto own = TRY(parse_file_of_server(value));
         if (!own) return failure(Code::unsupported, kNoFileOfServer);
         store_flags.source_keys.headers.insert_or_assign(own->first, own->second);
+        return {};
+      }};
+}
+
+Option client_certificate_option(StoreFlags& store_flags) {
+  return {
+      "client-certificate", "SERVER=FILE",
+      "client certificate and its private key (PEM) for https://HOST[:PORT], in a file that other users cannot read; "
+      "may be repeated",
+      [&store_flags](const std::string& value) -> Result<void> {
+        auto own = TRY(parse_file_of_server(value));
+        if (!own || !own->first.starts_with("https://")) return failure(Code::unsupported, kNoFileOfServer);
+        store_flags.client_certificates.insert_or_assign(own->first, own->second);
         return {};
       }};
 }
@@ -217,17 +250,12 @@ Options network_options(StoreFlags& store_flags) {
              "how long reads wait for an unreachable network or server (default: 120 in a mount and for fetch, "
              "otherwise 0)",
              "is not forever or a number of seconds up to 86400", store_flags.wait_for_network, parse_wait_for_network),
-      parsed("connections", "NUMBER",
-             "requests to one server at a time, from 1 to 64; others wait, those of readers before those ahead of them "
-             "(default: no limit)",
-             "is not a number from 1 to 64", requests.connections, parse_connections),
-      parsed("limit-rate", "RATE",
-             "bytes per second of all downloads of the process together, such as 500K or 10M (default: no limit)",
-             "is not a rate of at least 1K; use a number of bytes per second such as 10M", requests.limit_rate,
-             parse_rate),
+      connections_option(requests),
+      limit_rate_option(requests),
       mirror_option(store_flags),
       source_token_option(store_flags),
       header_file_option(store_flags),
+      client_certificate_option(store_flags),
       parsed("credentials-file", "FILE",
              "keys for s3://, in the JSON that a credential_process prints; read again when they expire (default: the "
              "keys of the environment, of the profile, or of a service)",
@@ -277,7 +305,7 @@ Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOpti
   const auto google = sender.google;
   const auto azure = sender.azure;
   const auto mirrors = sender.mirrors;
-  const http::ClientPtr http = client_of(store_flags, std::move(sender), log);
+  const http::ClientPtr http = TRY(client_of(store_flags, std::move(sender), log));
   open_options.log = log;
   options.log = std::move(log);
   if (sources.size() == 1) options.model = absolute_source(sources.front());

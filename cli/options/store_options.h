@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,12 @@ struct StoreFlags {
   std::optional<std::chrono::seconds> wait_for_network = {};
   std::vector<Mirror> mirrors = {};  ///< of registries; those that are caches are in `store`
   SourceKeys source_keys = {};       ///< by absolute paths
-  std::string tree;                  ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
-  s3::BucketFlags buckets = {};      ///< its file by an absolute path
-  HubMirrorFlags hub_mirror = {};    ///< of `weightfs serve`
-  bool sandbox = true;               ///< enter the sandbox before reading a container
+  /// The files of client certificates, by origin; absolute paths.
+  std::map<std::string, std::string> client_certificates = {};
+  std::string tree;                ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
+  s3::BucketFlags buckets = {};    ///< its file by an absolute path
+  HubMirrorFlags hub_mirror = {};  ///< of `weightfs serve`
+  bool sandbox = true;             ///< enter the sandbox before reading a container
 };
 
 /// The options of every command that reads a source: of the cache, of downloads, and --sandbox.

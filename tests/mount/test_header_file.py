@@ -64,7 +64,7 @@ class HeaderFile(FetchTestCase):
     def test_tokens_of_two_servers(self):
         tokens = [self.headers(text, name=text) for text in ("one", "two")]
         servers = [Server(self, correct(self.model)) for _ in tokens]
-        options = [word for server, token in zip(servers, tokens) for word in ("--source-token-file", f"{server.origin}={token}")]
+        options = [f"--source-token-file={server.origin}={token}" for server, token in zip(servers, tokens)]
         done = run("info", *options, *(server.url("model.safetensors") for server in servers))
         self.assertEqual(done.returncode, 0, done.stderr)
         for server, token in zip(servers, ("one", "two")):

@@ -97,6 +97,7 @@ NOT_SANITIZED = {
     "test_az": DOWNLOADS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_gs": DOWNLOADS,
     "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_ollama": DOWNLOADS, "test_modelscope": DOWNLOADS,
     "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_request_limits": DOWNLOADS, "test_header_file": DOWNLOADS,
+    "test_client_certificate": DOWNLOADS,
     "test_registry": DOWNLOADS, "test_registry_logins": DOWNLOADS, "test_released_layers": DOWNLOADS,
     "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
     "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,
