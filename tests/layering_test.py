@@ -66,7 +66,7 @@ ALL_VERSIONS = "cli/doctor/checks_libraries.cc"  # asks each library for its ver
 THIRD_PARTY = {
     "tl/expected": r"base/result\.h",
     "fmt/": r".*",  # messages are built everywhere
-    "openssl/": r"(base/digest|base/values/base64|protocols/registry/signature|protocols/(azure|s3)/signature|"
+    "openssl/": r"(base/digest|base/values/base64|base/signing/sigv4|protocols/(registry|azure)/signature|"
                 r"protocols/gcs/service_account|protocols/keyring/client_certificate|fs/http/connection)\.cc",
     "boost/": r"fs/http/protocol/request_parser\.cc",
     "isa-l/crc": r"base/digest\.cc",
