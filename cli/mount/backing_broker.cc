@@ -127,7 +127,7 @@ sandbox::Broker::Handler handler(StartedBy started_by) {
   };
 }
 
-std::string reason_of(int error) {
+std::string reason_of_kernel(int error) {
   switch (error) {
     case EPERM:
       return "needs CAP_SYS_ADMIN";
@@ -190,7 +190,7 @@ Result<int> BackingBroker::ask(char request, int descriptor) {
   if (request == kOpen && device_ >= 0) std::ignore = broker_->ask(kUseDevice, device_);
   const auto reply = TRY(broker_->ask(request, descriptor));
   if (!reply.text.empty()) return failure(Code::unsupported, fmt::format("the broker refuses: {}", reply.text));
-  if (reply.status < 0) return failure(Code::unsupported, reason_of(-reply.status));
+  if (reply.status < 0) return failure(Code::unsupported, reason_of_kernel(-reply.status));
   return reply.status;
 }
 

@@ -209,16 +209,23 @@ struct Site::Sent {
   Prefetch* prefetch;  // null: reads are not ahead of the tree
 };
 
+Result<FileEntity> Site::entity(Ino ino) const {
+  FileEntity entity{TRY(forest_.open(ino)), {}};
+  const Time modified = TRY(forest_.unsized_attributes(ino)).modified;
+  entity.sha256 = forest_.digest(ino, entity.source);
+  entity.validators.etag = tags_.tag_of(ino, *entity.source, entity.sha256);
+  if (modified > 0) entity.validators.modified = static_cast<std::time_t>(modified / 1'000'000'000);
+  return entity;
+}
+
 Response Site::file(const Request& request, Ino ino, const std::string& name, const FileFields& more) const {
-  auto source = forest_.open(ino);
-  if (!source) return failed(request, ino, source.error());
-  const auto attributes = forest_.unsized_attributes(ino);
-  if (!attributes) return failed(request, ino, attributes.error());
+  auto entity = this->entity(ino);
+  if (!entity) return failed(request, ino, entity.error());
   FileFields fields = more;
-  fields.digest = forest_.digest(ino, *source);
-  Validators validators{more.etag.empty() ? tags_.tag_of(ino, **source, fields.digest) : more.etag};
-  if (attributes->modified > 0) validators.modified = static_cast<std::time_t>(attributes->modified / 1'000'000'000);
-  return send(request, {ino, std::move(*source), std::move(validators), options_.prefetch}, name, fields);
+  fields.digest = entity->sha256;
+  if (!more.etag.empty()) entity->validators.etag = more.etag;
+  return send(request, {ino, std::move(entity->source), std::move(entity->validators), options_.prefetch}, name,
+              fields);
 }
 
 Response Site::source(const Request& request, SourcePtr source, const std::string& name, const FileFields& more) const {

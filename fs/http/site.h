@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "fs/http/access_rules.h"
 #include "fs/http/entity.h"
+#include "fs/http/protocol/conditions.h"
 #include "fs/http/protocol/message.h"
 #include "fs/http/server_options.h"
 #include "fs/reading/prefetch.h"
@@ -21,6 +22,13 @@ struct FileFields {
   std::string etag = {};  ///< strong, with its quotes; empty: that of the site
   std::vector<Field> fields = {};
   std::optional<Digest> digest = {};  ///< of the bytes; a file of the tree has its own
+};
+
+/// A file of the tree as a protocol lists it.
+struct FileEntity {
+  SourcePtr source;
+  Validators validators;
+  std::optional<Digest> sha256 = {};  ///< if the container or a manifest states it
 };
 
 struct SiteOptions {
@@ -52,6 +60,9 @@ class Site {
 
   /// For ServerOptions::max_body. 0, too, for a request that is refused: its body is not waited for.
   size_t max_body(const Request& request) const;
+
+  /// What identifies the bytes of a file. Opens it, and fails as that does.
+  Result<FileEntity> entity(Ino ino) const;
 
   /// The response to a GET or HEAD with the bytes of a file of the tree. `name` decides its type.
   Response file(const Request& request, Ino ino, const std::string& name, const FileFields& more = {}) const;

@@ -25,6 +25,9 @@ class Repositories {
   /// and reading the model does.
   Result<RepositoryPtr> find(const std::string& organization, const std::string& name);
 
+  /// The repository of a model; read once for those that were used last. Fails as read_repository() does.
+  Result<RepositoryPtr> read(const FoundModel& found, const std::string& id, Shows shows);
+
  private:
   // A repository that was used, of the tree of a model as long as that exists.
   struct Known {
@@ -39,7 +42,6 @@ class Repositories {
                                                int depth);
   Result<std::optional<FoundModel>> find_by_name(const std::string& name);
   Result<std::optional<FoundModel>> find_of_hub(const std::string& id, const std::string& name);
-  Result<RepositoryPtr> read(const FoundModel& found, const std::string& id, Shows shows);
 
   Forest& forest_;
   std::mutex mutex_;          // guards the next one; never held while a repository is read

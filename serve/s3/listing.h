@@ -1,0 +1,44 @@
+// A page of the keys of a bucket (ListObjects, ListObjectsV2).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/hub/repository.h"
+
+namespace weightfs::objects {
+
+inline constexpr size_t kMaxKeys = 1'000;     ///< entries of a page
+inline constexpr size_t kMaxKeySize = 1'024;  ///< bytes of a key, as in S3; a longer one is not listed
+
+enum class Names {
+  escaped,  ///< any key can be sent: encoding-type=url
+  plain     ///< a key that XML cannot have is left out
+};
+
+/// Which keys are wanted.
+struct PageQuery {
+  std::string prefix = {};     ///< of the keys
+  std::string delimiter = {};  ///< keys with it behind the prefix are grouped up to it; empty: none are
+  std::string after = {};      ///< only keys and groups behind this one
+  size_t most = kMaxKeys;
+  Names names = Names::plain;
+};
+
+/// A key, or the beginning of keys that are grouped (CommonPrefixes).
+struct PageEntry {
+  std::string name;
+  const hub::RepositoryFile* file;  ///< null: a group
+};
+
+struct Page {
+  std::vector<PageEntry> entries = {};  ///< sorted by the bytes of their names
+  bool is_truncated = false;
+};
+
+/// A page of files that are sorted by path; their keys are `above` and the path, and the prefix begins with `above`.
+/// The entries point to `files`.
+Page page_of(const std::vector<hub::RepositoryFile>& files, std::string_view above, const PageQuery& query);
+
+}  // namespace weightfs::objects
