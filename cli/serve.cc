@@ -25,10 +25,9 @@ Exit serve(ServeArguments& arguments) {
   if (const auto checked = check_spelling(arguments.sources); !checked) return report_error(checked.error());
   Log log(arguments.options.log_level, stderr_sink());
   HttpParams params{arguments.sources, arguments.options};
-  params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {
-    const bool is_told = arguments.options.log_level >= Level::info && urls.front().starts_with("http");
-    if (is_told)
-      std::fprintf(stderr, "export HF_ENDPOINT=%s\n", urls.front().substr(0, urls.front().size() - 1).c_str());
+  params.on_usable = [](const ServerState&, const std::vector<std::string>& urls,
+                        const std::vector<std::string>& invitations) {
+    for (const std::string& line : invitations) std::fprintf(stderr, "%s\n", line.c_str());
     for (const std::string& url : urls) std::printf("%s\n", url.c_str());
     std::fflush(stdout);
   };
@@ -67,7 +66,7 @@ Exit open(OpenArguments& arguments) {
   params.takes_files = true;
   params.opens_browser = !arguments.no_browser;
   const bool needs_way = params.opens_browser && !has_browser();  // asked before the sandbox hides $PATH
-  params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls) {
+  params.on_usable = [&](const ServerState&, const std::vector<std::string>& urls, const std::vector<std::string>&) {
     std::printf("%s#token=%s\n", urls.front().c_str(), token->c_str());
     std::fflush(stdout);
     if (needs_way) log_to_stderr(way_to_a_browser(urls.front()));

@@ -25,7 +25,8 @@ FOREIGN = {
     "docs/kubernetes.md": {"--arch", "--bind", "--cap-add", "--device", "--docker-password", "--docker-server", "--docker-username",
                            "--image", "--make-shared", "--rm", "--security-opt"},
     "docs/python.md": {"--wheel"},
-    "docs/serve.md": {"--http-url", "--src-creds", "--src-tls-verify"},
+    "docs/serve.md": {"--endpoint-url", "--http-url", "--no-sign-request", "--s3-endpoint", "--s3-env-auth", "--s3-provider",
+                      "--src-creds", "--src-tls-verify"},
     "docs/summary.md": {"--n-cpu-moe"},
     "docs/systemd.md": {"--now", "--user"},
     "docs/testing.md": {"--archive", "--count", "--keep", "--list", "--minimise", "--minutes", "--mount", "--only", "--package",
@@ -33,8 +34,8 @@ FOREIGN = {
                         "--test-as-user"},
 }
 
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
-SHORT_OR_LONG = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
+SHORT_OR_LONG = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z0-9-]*")
 VERBS = re.compile(r"(?:`|[$] |[*]{2}|^    )weightfs ([a-z]+(?: [a-z]+(?:-[a-z]+)*)?)", re.MULTILINE)
 HELP_OPTION = re.compile(r"^  (-\S+)", re.MULTILINE)
 

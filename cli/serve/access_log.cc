@@ -29,16 +29,16 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Tickets, tokens and codes let the readers of the log read models.
+// Tickets, tokens, codes and signatures let the readers of the log read models.
 std::string without_credentials(std::string_view target) {
   const size_t query = target.find('?');
   std::string out(target.substr(0, query));
   for (size_t begin = query; begin < target.size();) {
     const size_t end = std::min(target.find('&', begin + 1), target.size());
     const std::string_view pair = target.substr(begin + 1, end - begin - 1);
-    const bool is_secret = std::ranges::any_of(std::array{"ticket", "token", "code"}, [&](const char* name) {
-      return httpd::parameter(pair.substr(0, pair.find('=')), name).has_value();
-    });
+    const bool is_secret = std::ranges::any_of(
+        std::array{"ticket", "token", "code", "X-Amz-Signature"},
+        [&](const char* name) { return httpd::parameter(pair.substr(0, pair.find('=')), name).has_value(); });
     out += target[begin];
     out += is_secret ? fmt::format("{}=*", pair.substr(0, pair.find('='))) : std::string(pair);
     begin = end;

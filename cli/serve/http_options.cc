@@ -79,6 +79,10 @@ Options own_http_options(HttpOptions& options) {
            options.hosts),
       text("token-file", "FILE", "require the token in FILE: Authorization: Bearer TOKEN (default: no token)",
            options.token_file),
+      text("s3-keys", "FILE",
+           "accept S3 requests signed with an access key of FILE, lines ACCESS_KEY SECRET, in place of the token "
+           "(default: no key)",
+           options.s3_keys),
       flag("no-auth", "permit other machines to connect without a token", options.no_auth),
       list("allow-origin", "ORIGIN",
            "origin of web pages that may read, such as https://example.org; * for all; may be repeated (default: none)",

@@ -21,6 +21,7 @@ struct HttpOptions {
   std::vector<std::string> hosts;    ///< names of this server, besides its addresses
   std::vector<std::string> origins;  ///< of web pages that may read
   std::string token_file;
+  std::string s3_keys;  ///< a file with access keys; empty: none
   bool no_auth = false;
   std::string tls_certificate;
   std::string tls_key;

@@ -22,6 +22,7 @@
 #include "cli/serve/hub_mirror.h"
 #include "cli/serve/listen.h"
 #include "cli/serve/open_code.h"
+#include "cli/serve/protocols.h"
 #include "cli/serve/signal_pipe.h"
 #include "formats/one_model.h"
 #include "fs/http/server.h"
@@ -31,10 +32,6 @@
 #include "report/inspect/named_file.h"
 #include "report/text/suggestions.h"
 #include "report/text/words.h"
-#include "serve/api/api.h"
-#include "serve/hub/hub.h"
-#include "serve/page/page.h"
-#include "serve/registry/registry.h"
 
 namespace weightfs {
 namespace {
@@ -66,6 +63,7 @@ struct Opened {
   std::optional<httpd::Tls> tls;
   std::unique_ptr<AccessLog> access_log;
   std::string token;
+  objects::AccessKeys s3_keys;
 };
 
 Result<Opened> open_all(const HttpParams& params) {
@@ -76,6 +74,9 @@ Result<Opened> open_all(const HttpParams& params) {
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return failure(Code::unsupported, "--tls-cert and --tls-key belong together");
   if (!options.token_file.empty()) opened.token = TRY(read_token_file(options.token_file));
+  if (!options.s3_keys.empty() && opened.token.empty())
+    return failure(Code::unsupported, "--s3-keys is for a server with a token; add --token-file FILE");
+  if (!options.s3_keys.empty()) opened.s3_keys = TRY(read_s3_keys(options.s3_keys));
   if (!options.tls_certificate.empty()) opened.tls = TRY(httpd::Tls::load(options.tls_certificate, options.tls_key));
   const std::vector<std::string> defaults = {kDefaultListen};
   for (const std::string& where : options.listen.empty() ? defaults : options.listen)
@@ -187,23 +188,8 @@ class HttpServing {
     forest_->add_unlisted(kStatusDirectory, status_tree(*state_, [this](TreeBuilder& builder) {
                             if (dropped_ != nullptr) dropped_->add_to(builder);
                           }));
-    api_ = std::make_unique<api::Api>(
-        *forest_, printable(state_->source), [this](const std::string& path) { return url_of(path); },
-        dropped_ != nullptr);
-    page_ = std::make_unique<WebPage>(options().assets.empty() ? "" : absolute_source(options().assets));
-    digests_ = std::make_unique<digests::FileDigests>(digest_keeper());
-    using distribution::Readers;
-    registry_ = std::make_unique<distribution::Registry>(*forest_, state_->source, *digests_,
-                                                         opened_.token.empty() ? Readers::all : Readers::with_token);
-    hub_ = std::make_unique<hub::Hub>(
-        *forest_, opened_.tls ? "https" : "http",
-        [this](const httpd::Request& request, Ino ino, const std::string& name, const httpd::FileFields& more) {
-          return site_->file(request, ino, name, more);
-        },
-        hub::Mirrored{mirror_, [this](const httpd::Request& request, SourcePtr bytes, const std::string& name,
-                                      const httpd::FileFields& more) {
-                        return site_->source(request, std::move(bytes), name, more);
-                      }});
+    protocols_ =
+        std::make_unique<Protocols>(*forest_, protocol_options(), [this]() -> const httpd::Site& { return *site_; });
     site_ = std::make_unique<httpd::Site>(*forest_, site_options());
     std::vector<Descriptor> sockets;
     std::vector<std::string> urls;
@@ -218,10 +204,28 @@ class HttpServing {
     background_->start();
     for (const std::string& url : urls)
       log_.write(Level::debug, fmt::format("serving {} at {}", printable(state_->source), url));
-    if (params_.on_usable) params_.on_usable(*state_, urls);
-    if (!params_.takes_files && !params_.sources.empty() && urls.front().starts_with("http"))
-      log_.write(Level::info, registry_->invitation(urls.front()));
+    if (params_.on_usable) params_.on_usable(*state_, urls, invitations(urls.front()));
     if (code_ != nullptr) show_page();
+  }
+
+  ProtocolOptions protocol_options() {
+    ProtocolOptions protocols;
+    protocols.source = state_->source;
+    protocols.is_secure = opened_.tls.has_value();
+    protocols.needs_token = !opened_.token.empty();
+    protocols.takes_files = dropped_ != nullptr;
+    if (!options().assets.empty()) protocols.assets = absolute_source(options().assets);
+    protocols.s3_keys = std::move(opened_.s3_keys);
+    protocols.digests = digest_keeper();
+    protocols.mirror = mirror_;
+    protocols.is_mirror_only = params_.sources.empty() && mirror_ != nullptr;
+    protocols.url_of = [this](const std::string& path) { return url_of(path); };
+    return protocols;
+  }
+
+  std::vector<std::string> invitations(const std::string& url) {
+    const bool is_wanted = url.starts_with("http") && log_.is_enabled(Level::info);
+    return is_wanted ? protocols_->invitations(url) : std::vector<std::string>();
   }
 
   digests::Keeper digest_keeper() {
@@ -264,20 +268,18 @@ class HttpServing {
     rules_ = access_rules(options(), opened_);
     site.access = rules_;
     site.is_public = [this](const httpd::Request& request, const httpd::Target& target) {
-      return WebPage::is_of_page(request, target) || is_for_code(target);
+      return protocols_->is_public(request, target) || is_for_code(target);
     };
     site.answer_first = [this](const httpd::Request& request, const httpd::Target& target,
                                const httpd::Client& client) {
       if (is_for_code(target)) return std::optional(code_->answer(request, target, client));
       if (dropped_ != nullptr && DroppedFiles::is_for(target)) return std::optional(dropped_->accept(request));
-      if (auto pulled = registry_->answer(request, target, client.has_left))
-        return std::optional<httpd::Accepted<httpd::Response>>(std::move(*pulled));
-      if (auto page = page_->answer(request, target)) return page;
-      if (auto answered = api_->answer(request, target, client.has_left)) return answered;
-      return hub_->answer(request, target);
+      return protocols_->answer(request, target, client);
     };
-    site.refuse_first = distribution::Registry::refuse;
-    site.max_body = hub::Hub::max_body;
+    site.refuse_first = [this](const httpd::Refusal& refusal, const httpd::Request& request) {
+      return protocols_->refuse(refusal, request);
+    };
+    site.max_body = Protocols::max_body;
     site.layout = WEIGHTFS_VERSION;
     site.prefetch = background_.get();
     site.suggest = [this](const std::string& path) { return suggestion(path); };
@@ -353,8 +355,7 @@ class HttpServing {
 
   Exit end() {
     if (params_.on_end) params_.on_end();
-    api_->stop();
-    digests_->stop();
+    protocols_->stop();
     const bool has_ended = server_->stop(kShutdown, [this] {
       background_->stop();
       state_->store->stop();
@@ -363,7 +364,7 @@ class HttpServing {
     follower_->stop();
     if (broker_ == nullptr) remove_sockets();
     log_.write(Level::info, summary());
-    if (!has_ended || !follower_->has_ended(kShutdown) || !digests_->has_ended(kShutdown)) {
+    if (!has_ended || !follower_->has_ended(kShutdown) || !protocols_->has_ended(kShutdown)) {
       log_.write(Level::error, fmt::format("{}: a source is not responding", printable(state_->source)));
       std::_Exit(static_cast<int>(Exit::ok));
     }
@@ -404,13 +405,9 @@ class HttpServing {
   std::unique_ptr<Follower> follower_;
   std::unique_ptr<Prefetch> background_;
   httpd::AccessRules rules_;
-  std::unique_ptr<OpenCode> code_;  // for the browser
-  std::unique_ptr<WebPage> page_;
-  std::unique_ptr<api::Api> api_;
-  std::unique_ptr<digests::FileDigests> digests_;
-  std::unique_ptr<distribution::Registry> registry_;
+  std::unique_ptr<OpenCode> code_;       // for the browser
   std::shared_ptr<hub::Mirror> mirror_;  // null if there is none
-  std::unique_ptr<hub::Hub> hub_;
+  std::unique_ptr<Protocols> protocols_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;
 };

@@ -18,8 +18,11 @@ struct HttpParams {
   std::string token = {};      ///< that a request must have; else that of the options
   bool takes_files = false;    ///< accepts files that are dropped into the page; not with TLS
   bool opens_browser = false;  ///< shows the first URL in a browser, if there is one
-  /// Called when requests are answered, with the URLs.
-  std::function<void(const ServerState&, const std::vector<std::string>& urls)> on_usable = {};
+  /// Called when requests are answered, with the URLs, and with what clients copy (Protocols::invitations()): none for
+  /// a local socket, and unless messages of level info are logged.
+  std::function<void(const ServerState&, const std::vector<std::string>& urls,
+                     const std::vector<std::string>& invitations)>
+      on_usable = {};
   std::function<void(const ServerState&)> on_tick = {};  ///< every second
   std::function<void()> on_end = {};                     ///< when a signal ends the server
 };

@@ -52,7 +52,7 @@ Exit serve_http_service(const std::string& path) {
   for (const std::string& source : service->config.sources)
     if (const auto readable = service::check_readable(source); !readable) return failed(readable.error());
   HttpParams params{service->config.sources, std::move(service->options)};
-  params.on_usable = [](const ServerState& state, const std::vector<std::string>&) {
+  params.on_usable = [](const ServerState& state, const std::vector<std::string>&, const std::vector<std::string>&) {
     service::notify(fmt::format("READY=1\nSTATUS={}", status_of(state)));
   };
   params.on_tick = [last = std::string()](const ServerState& state) mutable {

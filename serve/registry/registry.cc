@@ -356,14 +356,16 @@ Response Registry::referrers(const Call& call, const Repository& repository, con
   return response;
 }
 
-std::string Registry::invitation(const std::string& url) {
+std::vector<std::string> Registry::invitations(const std::string& url) {
   const size_t scheme = url.find("://");
   const std::string name = repositories_.example();
   const std::string host = url.substr(scheme == url.npos ? 0 : scheme + 3);
-  return fmt::format(
-      "as a registry: ollama pull {0}library/{2} --insecure; skopeo copy --src-tls-verify=false docker://{1}{2} "
-      "oci:{2}",
-      url, host, name);
+  std::vector<std::string> lines;
+  // Ollama sends no token.
+  if (readers_ == Readers::all) lines.push_back(fmt::format("ollama pull {}library/{} --insecure", url, name));
+  lines.push_back(fmt::format("skopeo copy --src-tls-verify=false {0}docker://{1}{2}:latest oci:{2}",
+                              readers_ == Readers::all ? "" : "--src-creds x:TOKEN ", host, name));
+  return lines;
 }
 
 }  // namespace weightfs::distribution

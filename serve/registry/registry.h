@@ -34,8 +34,8 @@ class Registry {
   /// The response for a refused request for a path below /v2/: errors as JSON, and the challenge of a registry.
   static std::optional<httpd::Response> refuse(const httpd::Refusal& refusal, const httpd::Request& request);
 
-  /// How clients pull from a server at `url`, "http://HOST:PORT/", in one line.
-  std::string invitation(const std::string& url);
+  /// How clients pull from a server at `url`, "http://HOST:PORT/": a line for each.
+  std::vector<std::string> invitations(const std::string& url);
 
  private:
   struct Call;
