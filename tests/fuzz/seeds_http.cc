@@ -1,4 +1,4 @@
-// What clients of `weightfs serve` send: requests, ranges and conditions.
+// What clients of `weightfs serve` send: requests, ranges, conditions, and signatures that AWS published.
 #include "tests/fuzz/seeds.h"
 
 namespace weightfs::test {
@@ -23,6 +23,21 @@ void add_http(Seeds& seeds) {
   seeds["http_conditions/dates"] =
       "11\n\"abc\"\nif-unmodified-since: Sunday, 06-Nov-94 08:49:37 GMT\nif-range: Sun Nov  6 08:49:37 1994\nrange: "
       "bytes=-0";
+  const std::string amazon = " HTTP/1.1\r\nHost: examplebucket.s3.amazonaws.com\r\n";
+  seeds["s3_request/header"] =
+      "GET /?max-keys=2&prefix=J" + amazon +
+      "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\r\n"
+      "x-amz-date: 20130524T000000Z\r\nAuthorization: AWS4-HMAC-SHA256 "
+      "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
+      "SignedHeaders=host;x-amz-content-sha256;x-amz-date,"
+      "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7\r\n\r\n";
+  seeds["s3_request/presigned"] =
+      "GET /test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
+      "AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400"
+      "&X-Amz-SignedHeaders=host&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404" +
+      amazon + "\r\n";
+  seeds["s3_request/wrong"] = "HEAD /%zz?X-Amz-Signature=%&a+b=%2f" + amazon + "Authorization: AWS x:y\r\n\r\n";
+  seeds["s3_request/keys"] = "# of a team\nAKID secret/+=\r\n\nOTHER  two \n";
 }
 
 }  // namespace weightfs::test

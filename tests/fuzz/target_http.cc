@@ -11,6 +11,7 @@
 #include "fs/http/site.h"
 #include "fs/http/transfer.h"
 #include "fs/tree/tree.h"
+#include "serve/s3/access.h"
 #include "tests/fuzz/targets.h"
 
 namespace weightfs::test {
@@ -116,6 +117,21 @@ void run_http_conditions(std::string_view input) {
     complain("the parts are other parts: " + again);
 }
 
+// A request with a signature; also a file of keys.
+void run_s3_request(std::string_view input) {
+  constexpr std::time_t kNow = 1'369'353'600;  // 20130524T000000Z
+  static const objects::AccessKeys kKeys = {{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}};
+  if (const auto keys = objects::parse_access_keys(input); keys && keys->empty()) complain("no keys");
+  RequestParser parser;
+  const auto parsed = parser.parse(input);
+  if (!parsed || *parsed == 0) return;
+  const Request request = parser.take();
+  const auto denial = objects::check_signature(kKeys, request, kNow);
+  if (denial && (denial->status < 400 || denial->status > 403)) complain(fmt::format("status {}", denial->status));
+  // Without the date that it names, no request is signed.
+  if (!denial && input.find("20130524T") == input.npos) complain("a request that nobody signed");
+}
+
 }  // namespace
 
 const Target kHttpRequestTarget = {.name = "http_request",
@@ -126,5 +142,10 @@ const Target kHttpConditionsTarget = {.name = "http_conditions",
                                       .run = run_http_conditions,
                                       .limits = {.memory = 300'000, .memory_per_byte = 300},
                                       .mutate = mutate_text};
+
+const Target kS3RequestTarget = {.name = "s3_request",
+                                 .run = run_s3_request,
+                                 .limits = {.memory = 300'000, .memory_per_byte = 300},
+                                 .mutate = mutate_text};
 
 }  // namespace weightfs::test

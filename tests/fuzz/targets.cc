@@ -14,7 +14,7 @@ std::span<const Target* const> targets() {
       &kS3ListingTarget,    &kHubListingTarget,     &kBlockListTarget,
       &kTokenizerTarget,    &kMappingTarget,
 #ifdef WEIGHTFS_HTTP
-      &kHttpRequestTarget,  &kHttpConditionsTarget,
+      &kHttpRequestTarget,  &kHttpConditionsTarget, &kS3RequestTarget,
 #endif
   };
   static const std::vector<const Target*> all = [] {

@@ -39,6 +39,7 @@ extern const Target kBlockListTarget;
 // target_http.cc; not in a build without WEIGHTFS_HTTP
 extern const Target kHttpRequestTarget;
 extern const Target kHttpConditionsTarget;
+extern const Target kS3RequestTarget;
 
 /// Text: slices repeated, values nested, lines duplicated, words of TOML and JSON inserted.
 void mutate_text(std::string& input, size_t max_size, Random& random);
