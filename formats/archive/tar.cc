@@ -444,7 +444,11 @@ Result<Archive> tar_members(const Container& container, const std::optional<code
   const auto charge = std::make_shared<codec::DecodeCharge>(container.budget);
   const codec::DecodeCharge::Active active(charge);
   SourcePtr tar = TRY(decompressed_tar(container, stated, charge));
-  if (tar == nullptr) return TarLister(container.bytes, container.budget).all();
+  if (tar == nullptr)
+    return TarLister(container.bytes, container.budget).all().map_error([&](const Error& error) {
+      const bool is_other = stated && !stated->compression.empty();  // perhaps its magic number is wrong
+      return is_other ? codec::compared_error(*container.bytes, error) : error;
+    });
   // Without a cache the tar is decoded again to be listed, and again for its nested containers.
   Archive archive = TRY(TarLister(std::move(tar), container.budget).all());
   archive.charge = charge;

@@ -160,7 +160,10 @@ Result<SourcePtr> decode_to_blob(const Container& container, const Compression& 
 Result<SourcePtr> decode_stated(const Container& container, const Compression& compression,
                                 const codec::DecodeChargePtr& charge, const Digest& digest) {
   BlobProducer recipe = recipe_for(container, codec::key_of_decoded(digest, compression.name));
-  if (!container.blobs->is_decoded(recipe)) TRY_VOID(check_begins_tar(charge, container.bytes, compression));
+  if (!container.blobs->is_decoded(recipe))
+    TRY_VOID(check_begins_tar(charge, container.bytes, compression).map_error([&](const Error& error) {
+      return codec::compared_error(*container.bytes, error);
+    }));
   return codec::materialize_compared(
       *container.blobs, std::move(recipe), container.bytes, digest,
       [charge, row = &compression](const SourcePtr& bytes) { return decoding(charge, bytes, *row); });

@@ -78,12 +78,7 @@ class ComparedStream final : public Stream {
   }
 
  private:
-  // A server may have sent wrong bytes, which the cache drops then: the next attempt downloads them again.
-  Error after_comparison(const Error& error) const {
-    if (!is_about_the_bytes(error)) return error;
-    const auto whole = input_->whole().prefetch({0, input_->size()});
-    return !whole && whole.error().code == Code::mismatch ? whole.error() : error;
-  }
+  Error after_comparison(const Error& error) const { return compared_error(input_->whole(), error); }
 
   Result<void> compare() {
     if (const uint64_t left = input_->bytes_left(); left > kFreeInput + kInputPerOutput * output_)
@@ -114,6 +109,12 @@ void release_input(Blobs& blobs, const Source& compressed, const Digest& digest)
 
 std::string key_of_decoded(const Digest& input, std::string_view compression) {
   return fmt::format("sha256 {} decoded from {}", input.hex(), compression);
+}
+
+Error compared_error(const Source& compressed, const Error& error) {
+  if (!is_about_the_bytes(error)) return error;
+  const auto whole = compressed.prefetch({0, compressed.size()});
+  return !whole && whole.error().code == Code::mismatch ? whole.error() : error;
 }
 
 Result<StreamPtr> compare_input(SourcePtr compressed, const Digest& digest,

@@ -20,6 +20,10 @@ struct StatedInput {
 /// (Source::identity), and is known before any byte is.
 std::string key_of_decoded(const Digest& input, std::string_view compression);
 
+/// The error of a reader of decoded bytes, or mismatch if all bytes of `compressed` were downloaded and do not match: a
+/// server has sent wrong ones, which the cache drops then, so that the next attempt downloads them again.
+Error compared_error(const Source& compressed, const Error& error);
+
 /// Decodes `compressed`, and hashes what the decoder reads. The end of the stream is returned only after all bytes of
 /// `compressed` were compared with the digest; after an error about the bytes, too, these are compared, so that wrong
 /// ones are not kept. Fails with mismatch, with corrupt if more bytes follow the compressed data than a decoder may

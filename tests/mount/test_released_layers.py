@@ -84,6 +84,14 @@ class ReleasedLayers(FetchTestCase):
         middle = len(self.layer) // 2
         self.assert_refused(self.layer[:middle] + bytes([self.layer[middle] ^ 1]) + self.layer[middle + 1:])
 
+    # The first blocks are wrong, so nothing is decoded; they are not kept for the next mount.
+    def test_wrong_magic_number_is_not_kept(self):
+        self.assert_refused(b"\0" + self.layer[1:])
+
+    def test_other_data_than_a_tar_are_not_kept(self):
+        other = gzip.compress(self.tar[1:], 1, mtime=0) + bytes(len(self.layer))
+        self.assert_refused(other[:len(self.layer)])
+
     def test_other_bytes_that_decode_publish_nothing(self):
         # The time in the header of gzip: the decoder ignores it.
         other = self.layer[:4] + b"\1" + self.layer[5:]
