@@ -86,8 +86,8 @@ namespace {
 // responses were errors. A server that is down fails each of its requests, a busy one perhaps not.
 class ApiTries {
  public:
-  ApiTries(const http::Client& http, const std::string& url)
-      : used_up_(http.options().used_up.get()), url_(url), server_(http::origin_of(url)) {}
+  ApiTries(http::UsedUp* used_up, const std::string& url)
+      : used_up_(used_up), url_(url), server_(http::origin_of(url)) {}
 
   std::optional<Error> failed_before() const {
     if (used_up_ == nullptr) return std::nullopt;
@@ -105,16 +105,13 @@ class ApiTries {
   }
 
  private:
-  http::UsedUp* const used_up_;  // null: in a mount
+  http::UsedUp* const used_up_;  // null: in a mount, and for keys
   const std::string& url_;
   const std::string server_;
 };
 
-}  // namespace
-
-Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
-                                    const std::stop_token& stop, std::string (*describe)(const Response& page)) {
-  const ApiTries tries(http, request.url);
+Result<Response> repeat_request(http::Client& http, const http::Request& request, size_t max_size, const std::stop_token& stop,
+                        std::string (*describe)(const Response& page), const ApiTries& tries) {
   if (auto failed = tries.failed_before()) return tl::unexpected(*std::move(failed));
   for (Backoff backoff({.retries = http.options().max_retries}, http);;) {
     auto page = send_request(http, request, max_size, stop);
@@ -131,6 +128,18 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
     if (!pause && !stop.stop_requested() && !is_cancelled()) tries.give_up(pause.error(), page.has_value());
     if (!backoff.wait(error, TRY(pause), stop)) return tl::unexpected(error);
   }
+}
+
+}  // namespace
+
+Result<Response> request_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                    const std::stop_token& stop, std::string (*describe)(const Response& page)) {
+  return repeat_request(http, request, max_size, stop, describe, {http.options().used_up.get(), request.url});
+}
+
+Result<Response> request_keys_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                         const std::stop_token& stop) {
+  return repeat_request(http, request, max_size, stop, error_detail, {nullptr, request.url});
 }
 
 std::string refusal_reason(const std::string& body) {

@@ -38,6 +38,10 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
                                     const std::stop_token& stop,
                                     std::string (*describe)(const Response& page) = error_detail);
 
+/// The same for keys, whatever http::Options::used_up has: those that a command could not renew are requested again.
+Result<Response> request_keys_with_retry(http::Client& http, const http::Request& request, size_t max_size,
+                                         const std::stop_token& stop);
+
 /// The error of a response 200 of an API that is a web page: a login, or the portal of a network. Nothing for others.
 std::optional<Error> web_page_error(const Response& page);
 

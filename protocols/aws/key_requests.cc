@@ -69,7 +69,7 @@ Error named(const std::string& name, const Error& error) {
 }
 
 Result<download::Response> ask(http::Client& client, const http::Request& request, const std::stop_token& stop) {
-  return download::request_with_retry(client, request, kMaxAnswer, stop);
+  return download::request_keys_with_retry(client, request, kMaxAnswer, stop);
 }
 
 Result<download::Response> ask_soon(http::Client& client, http::Request request, const Attempts& attempts,

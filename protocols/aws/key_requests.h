@@ -15,7 +15,7 @@ namespace weightfs::aws {
 
 constexpr size_t kMaxAnswer = 16 * 1024;  // bytes of a service
 
-/// download::request_with_retry() for an answer of at most kMaxAnswer.
+/// download::request_keys_with_retry() for an answer of at most kMaxAnswer.
 Result<download::Response> ask(http::Client& client, const http::Request& request, const std::stop_token& stop);
 
 struct Attempts {

@@ -40,7 +40,7 @@ class Credentials final : public http::Credentials {
   /// If the challenge came from a public address, the realm must be public, too. Answers a Basic challenge with the
   /// docker login, by the same rule. A login of a cloud is used like a docker login. Returns false when nothing is left
   /// to try. Fails with unsupported when a rule or the token server refuses, or when a required key or docker config
-  /// cannot be read; otherwise as request_with_retry().
+  /// cannot be read; otherwise as request_keys_with_retry().
   Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
                                const std::stop_token& stop) override;
 

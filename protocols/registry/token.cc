@@ -18,7 +18,7 @@
 namespace weightfs::registry {
 
 using download::error_detail;
-using download::request_with_retry;
+using download::request_keys_with_retry;
 using download::Response;
 namespace {
 
@@ -75,7 +75,7 @@ Result<Token> parse_token(const Response& page) {
 
 Result<Token> send_token_request(http::Client& http, const http::Request& request, const std::stop_token& stop) {
   // The request that needs the token is not repeated for this: each repetition would repeat these requests, too.
-  const auto page = TRY(request_with_retry(http, request, kMaxTokenBody, stop).map_error([](const Error& error) {
+  const auto page = TRY(request_keys_with_retry(http, request, kMaxTokenBody, stop).map_error([](const Error& error) {
     return is_about_the_network(error) ? given_up(error) : error;
   }));
   const bool is_denied = page.head.status == 401 || page.head.status == 403;

@@ -146,6 +146,10 @@ class ApiOfCommand {
     const auto page = request_with_retry(http_, {.url = url}, 1 << 20, kNeverStop);
     return page ? std::to_string(page->head.status) : page.error().message;
   }
+  std::string keys_from(const std::string& url) {
+    const auto page = request_keys_with_retry(http_, {.url = url}, 1 << 20, kNeverStop);
+    return page ? std::to_string(page->head.status) : page.error().message;
+  }
 
  private:
   http::DirectClient http_{http::Options{.max_retries = 1, .used_up = std::make_shared<http::UsedUp>()}};
@@ -179,6 +183,19 @@ TEST(UsedUpUrls, ServerOfAnApiThatDoesNotRespondIsNotRequestedAgain) {
   EXPECT_EQ(command.sent(server.url("/third")), reason);
   EXPECT_EQ(command.sent(server.url("/first")), reason);
   EXPECT_EQ(server.requests().size(), requests);
+}
+
+// They expire while a command lives, so one failure to renew them must not be the last attempt.
+TEST(UsedUpUrls, KeysAreRequestedAgain) {
+  HttpServer server(first({answer("503 No", ""), answer("503 No", "")}));
+  ApiOfCommand command;
+  EXPECT_THAT(command.keys_from(server.url("/token")), EndsWith("/token: status 503"));
+  EXPECT_EQ(server.requests().size(), 2u);
+  EXPECT_EQ(command.keys_from(server.url("/token")), "200");
+  HttpServer busy(always(answer("503 No", "")));
+  EXPECT_THAT(command.sent(busy.url("/token")), EndsWith("/token: status 503"));
+  EXPECT_THAT(command.keys_from(busy.url("/token")), EndsWith("/token: status 503"));
+  EXPECT_EQ(busy.requests().size(), 4u);
 }
 
 TEST(UsedUpUrls, RefusalsOfAnApiAreNotAmongThem) {
