@@ -274,8 +274,9 @@ class CachingBlobStore final : public BlobStore {
     const store::BlobName name = store_->name_of(producer);
     if (const store::BlobHandle handle = store_->find_cached(name, std::nullopt))
       return with_known_digest(std::move(producer), handle.range->size(), handle.digest);
-    if (const auto failure = store_->decodings().known_failure(name); failure && !name.key.empty())
-      return tl::unexpected(*failure);
+    // What a producer has downloaded may match the next time.
+    const auto failure = store_->decodings().known_failure(name);
+    if (failure && failure->code != Code::mismatch && !name.key.empty()) return tl::unexpected(*failure);
     if (auto small = TRY(materialize_small(producer))) return small;
     const auto [phase, error, handle] = store_->decodings().produce(producer, name);
     if (phase == Phase::failed) return tl::unexpected(error);

@@ -394,6 +394,21 @@ TEST_F(BlobStoreTest, FailureOfBlobOfUnknownSizeIsReportedBeforeReturn) {
   EXPECT_THAT(making_files(), IsEmpty());
 }
 
+// A server may have sent other bytes than a manifest states, and sends the right ones now.
+TEST_F(BlobStoreTest, MismatchOfBlobOfUnknownSizeIsNotRemembered) {
+  BlobProducer producer = producer_of(member, "tar.gz 1");
+  producer.size = std::nullopt;
+  const BlobsPtr blobs = store();
+  for (const Code code : {Code::mismatch, Code::corrupt}) {
+    member->error = Error{code, "wrong bytes"};
+    EXPECT_EQ(blobs->materialize(producer).error().message, "wrong bytes");
+    member->error = std::nullopt;
+    const auto made = blobs->materialize(producer);
+    EXPECT_EQ(made.has_value(), code == Code::mismatch);
+    producer.key = "tar.gz 2";
+  }
+}
+
 TEST_F(BlobStoreTest, SmallBlobOfUnknownSizeCreatesNoFile) {
   const TestProducerPtr small = test_producer("some text");
   BlobProducer producer = producer_of(small, "gz 1");
