@@ -42,17 +42,46 @@ std::string_view element_in(std::string_view xml, std::string_view name) {
   return xml.substr(begin + name.size() + 2, end - begin - name.size() - 2);
 }
 
-// Without the queries of URLs: signatures and tokens.
+constexpr size_t kMinSecret = 20;  // characters: keys and tokens of services are longer
+constexpr const char* kHidden = "...";
+
+// Whether a server may repeat a key or a token with it.
+bool may_be_secret(std::string_view name) {
+  const auto has = [&](char first, char last) {
+    return std::ranges::any_of(name, [=](char c) { return c >= first && c <= last; });
+  };
+  return name.size() >= kMinSecret && has('0', '9') && (has('a', 'z') || has('A', 'Z'));
+}
+
+// Without the query of a URL, and without names that may be secret.
+std::string shown_word(std::string_view word) {
+  constexpr std::string_view kBetween = "/:;,<>()[]{}\"'`";
+  if (const size_t question = word.find('?'); question != word.npos && question + 1 < word.size())
+    word = word.substr(0, question);
+  std::string shown;
+  while (!word.empty()) {
+    const size_t end = std::min(word.find_first_of(kBetween), word.size());
+    shown += may_be_secret(word.substr(0, end)) ? kHidden : word.substr(0, end);
+    shown += word.substr(end, 1);
+    word.remove_prefix(std::min(end + 1, word.size()));
+  }
+  return shown;
+}
+
+// Without signatures, keys and tokens: a server may repeat the request.
 std::string shown_reason(std::string_view text) {
   std::string shown;
-  bool is_query = false;
-  for (size_t i = 0; i < text.size() && shown.size() < kMaxReason; ++i) {
-    const bool is_space = text[i] == ' ' || text[i] == '\t';
-    if (text[i] == '?' && i + 1 < text.size() && text[i + 1] != ' ') is_query = true;
-    if (is_space) is_query = false;
-    if (!is_query) shown += text[i];
+  bool is_login = false;  // of a header Authorization
+  while (!text.empty() && shown.size() < kMaxReason) {
+    const size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
+    const std::string_view word = text.substr(0, end);
+    shown += is_login && !word.empty() ? kHidden : shown_word(word);
+    shown += text.substr(end, 1);
+    const std::string scheme = lower_case(word);
+    if (!word.empty()) is_login = scheme.ends_with("basic") || scheme.ends_with("bearer");
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return printable(shown);
+  return printable(shown.substr(0, kMaxReason));
 }
 
 }  // namespace
@@ -110,8 +139,9 @@ class ApiTries {
   const std::string server_;
 };
 
-Result<Response> repeat_request(http::Client& http, const http::Request& request, size_t max_size, const std::stop_token& stop,
-                        std::string (*describe)(const Response& page), const ApiTries& tries) {
+Result<Response> repeat_request(http::Client& http, const http::Request& request, size_t max_size,
+                                const std::stop_token& stop, std::string (*describe)(const Response& page),
+                                const ApiTries& tries) {
   if (auto failed = tries.failed_before()) return tl::unexpected(*std::move(failed));
   for (Backoff backoff({.retries = http.options().max_retries}, http);;) {
     auto page = send_request(http, request, max_size, stop);

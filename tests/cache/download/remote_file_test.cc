@@ -140,6 +140,8 @@ TEST(RemoteFile, RefusalHasTheReasonInItsBody) {
   EXPECT_EQ(error_with(no, "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Expired</Message></Error>"),
             ": 403 Forbidden: Expired");
   EXPECT_EQ(error_with(no, "no access to /m?sig=secret&b=2 today"), ": 403 Forbidden: no access to /m today");
+  EXPECT_EQ(error_with(no, R"({"error": "Authorization: Bearer secret: token hf_0123456789abcdefgh, '/m' expired"})"),
+            ": 403 Forbidden: Authorization: Bearer ... token ..., '/m' expired");
   for (const char* const nothing : {"", "<!DOCTYPE html><html>Sign in</html>", "<a>x</a>", "\x01\x02", "{broken"})
     EXPECT_EQ(error_with(no, nothing), ": 403 Forbidden") << nothing;
   EXPECT_LE(error_with(no, std::string(100'000, 'x')).size(), 400U);
