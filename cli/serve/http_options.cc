@@ -39,7 +39,8 @@ Option serve_mirror_option(StoreFlags& flags) {
     if (!value.starts_with("hf=")) return take_other(value);
     std::string endpoint = value.substr(3);
     while (endpoint.ends_with('/')) endpoint.pop_back();
-    if (endpoint.empty()) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
+    // The fetcher compares URLs with it, so it needs a scheme.
+    if (endpoint.find("://") == endpoint.npos) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
     if (flags.hub_mirror.is_on()) return failure(Code::unsupported, "hf=: one Hub can be mirrored");
     flags.hub_mirror.endpoint = std::move(endpoint);
     return {};

@@ -130,6 +130,8 @@ TEST(HubMirrorOptions, MirrorOfAHubNeedsPatterns) {
   EXPECT_THAT(error("mirror=s3=https://store.example"), HasSubstr("is not supported"));
   EXPECT_THAT(error("mirror=hf=https://a.example,mirror=hf=https://b.example"), HasSubstr("one Hub"));
   EXPECT_THAT(error("mirror=hf=http://hub.example,allow=*"), HasSubstr("--insecure"));
+  EXPECT_THAT(error("mirror=hf=/,allow=*"), HasSubstr("the URL of a Hub expected"));
+  EXPECT_THAT(error("mirror=hf=huggingface.co,allow=*"), HasSubstr("the URL of a Hub expected"));
   EXPECT_THAT(error("mirror=hf=ftp://hub.example,allow=*"), HasSubstr("not the URL of a server"));
   EXPECT_THAT(error("mirror=hf=https://me:secret@hub.example,allow=*"), HasSubstr("not the URL of a server"));
   EXPECT_THAT(error("mirror=hf=https://hub.example,allow=*,mirror_ttl=0"), HasSubstr("seconds"));
