@@ -37,7 +37,7 @@ class HubOrigin final : public hub::MirrorOrigin {
     auto now = huggingface::find_revision(patient_for(saved ? kBrief : kFirst), name);
     if (now) return State{now->commit};
     Error& error = now.error();
-    if (!saved || error.code == Code::not_found || error.code == Code::forbidden) return failure(std::move(error));
+    if (!saved || hub::is_about_repository(error)) return failure(std::move(error));
     return State{saved->commit, std::move(error.message)};
   }
 

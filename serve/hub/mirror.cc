@@ -30,6 +30,11 @@ bool has_name(const Error& error, std::string_view name) { return error.name != 
 
 }  // namespace
 
+// A token that has expired says nothing about the repository.
+bool is_about_repository(const Error& error) {
+  return error.code == Code::not_found || (error.code == Code::forbidden && has_name(error, kGated));
+}
+
 Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules)
     : origin_(std::move(origin)), rules_(std::move(rules)) {}
 
@@ -83,8 +88,7 @@ Mirror::Answer Mirror::ask(const std::string& id, const std::string& revision) {
   const std::scoped_lock lock(mutex_);
   asking_.erase(key);
   const auto before = known_.find(key);
-  const bool is_refused = !state && (state.error().code == Code::not_found || state.error().code == Code::forbidden);
-  if (!state && !is_refused && before != known_.end())
+  if (!state && !is_about_repository(state.error()) && before != known_.end())
     state = MirrorOrigin::State{before->second.commit, state.error().message};
   if (!state) {
     Answer refused{.refusal = refuse(id, revision, state.error())};
@@ -164,14 +168,15 @@ SourcePtr Mirror::open(const Repository& repository, const RepositoryFile& file)
   return opened_.front().bytes;
 }
 
-// As the Hub answers: a repository without access does not exist, unless access can be requested.
+// As the Hub answers: a repository without access does not exist, unless access can be requested. That a token is not
+// accepted is no such answer: clients that have the files use them after other statuses than 404.
 MirrorRefusal Mirror::refuse(const std::string& id, const std::string& revision, const Error& error) {
   if (error.code == Code::not_found)
     return has_name(error, kNoRevision) ? missing_revision(revision) : missing_repository(id);
   if (error.code == Code::forbidden && has_name(error, kGated))
     return {403, "GatedRepo", fmt::format("Access to model {} is restricted: the mirror has no access to it", id)};
   log(fmt::format("{}@{}: {}", id, printable(revision), error.message));
-  if (error.code == Code::forbidden) return missing_repository(id);
+  if (error.code == Code::forbidden) return {502, "", fmt::format("{}: the mirror may not ask the origin", id)};
   if (is_timeout(error)) return {504, "", fmt::format("{}: the origin does not respond", id)};
   if (may_pass(error)) return {503, "", fmt::format("{}: the origin cannot be reached", id)};
   return {502, "", fmt::format("{}: the origin sent no valid answer", id)};

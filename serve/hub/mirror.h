@@ -26,6 +26,10 @@ namespace weightfs::hub {
 inline constexpr std::string_view kNoRevision = "revision-not-found";
 inline constexpr std::string_view kGated = "gated";
 
+/// Whether the origin has answered with this error: that a repository or revision does not exist, or that access has to
+/// be requested. Other errors leave open whether it is as before.
+bool is_about_repository(const Error& error);
+
 /// What a mirror asks of its origin. Callable from any thread.
 class MirrorOrigin {
  public:

@@ -158,6 +158,17 @@ TEST_F(MirrorTest, RepositoryThatWasRemovedIsNotServed) {
   EXPECT_EQ(find(), "404 RepoNotFound");
 }
 
+TEST_F(MirrorTest, LastCommitIsServedWhileTheTokenIsNotAccepted) {
+  EXPECT_EQ(find(), kFirst);
+  script.error = Error(Code::forbidden, "access denied");
+  clock += seconds(60);
+  EXPECT_EQ(find(), kFirst);
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("access denied")));
+  script.error = named(Code::forbidden, hub::kGated);
+  clock += seconds(60);
+  EXPECT_EQ(find(), "403 GatedRepo");
+}
+
 TEST_F(MirrorTest, RefusalsAreThoseOfTheHub) {
   EXPECT_EQ(find("other"), "404 RepoNotFound");
   EXPECT_EQ(find("demo", "gone"), "404 RevisionNotFound");
@@ -169,12 +180,12 @@ TEST_F(MirrorTest, RefusalsAreThoseOfTheHub) {
   clock += seconds(60);
   EXPECT_EQ(find(), kFirst);
   for (const auto& [error, expected] :
-       std::vector<std::pair<Error, std::string>>{{Error(Code::forbidden, "disabled"), "404 RepoNotFound"},
+       std::vector<std::pair<Error, std::string>>{{Error(Code::forbidden, "access denied"), "502 "},
                                                   {Error(Code::unreachable, "refused"), "503 "},
                                                   {timeout("slow"), "504 "},
                                                   {Error(Code::corrupt, "not JSON"), "502 "}}) {
     script.error = error;
-    EXPECT_EQ(find("new" + expected.substr(0, 3)), expected);
+    EXPECT_EQ(find(fmt::format("new-{}", script.resolved.load())), expected);
   }
 }
 
