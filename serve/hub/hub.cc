@@ -40,6 +40,10 @@ std::string joined(const std::vector<std::string>& segments, size_t first) {
   return path;
 }
 
+bool is_main_branch(std::string_view revision) {
+  return revision == "main" || revision == "HEAD" || revision == "refs/heads/main";
+}
+
 bool is_set(const Target& target, std::string_view name) {
   const std::string value = httpd::parameter(target.query, name).value_or("");
   return value == "true" || value == "True" || value == "1";
@@ -175,8 +179,7 @@ Accepted<Response> Hub::answer(const Route& route, const Request& request, const
   Call call{request, target, *repository, ""};
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
-    const bool is_main = revision == "main" || revision == "HEAD" || revision == "refs/heads/main";
-    if (!is_main && revision != repository->commit)
+    if (!is_main_branch(revision) && revision != repository->commit)
       return refusal(404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision)));
     call.path = joined(path, id + 4);
   }
@@ -187,7 +190,8 @@ Accepted<Response> Hub::answer_mirrored(const Route& route, const Request& reque
   if (!is_method_of(route, request)) return wrong_method(route);
   const auto& path = target.segments;
   const size_t id = route.at == Route::At::api ? 2 : 0;
-  const auto found = mirrored_.mirror->find(path[id], path[id + 1], route.has_revision ? path[id + 3] : "main");
+  const bool is_main = !route.has_revision || is_main_branch(path[id + 3]);
+  const auto found = mirrored_.mirror->find(path[id], path[id + 1], is_main ? "main" : path[id + 3]);
   if (!found) return refusal(found.error().status, found.error().code, found.error().message);
   const Call call{request, target, **found, route.has_revision ? joined(path, id + 4) : ""};
   return (this->*route.answer)(call);

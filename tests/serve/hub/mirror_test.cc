@@ -333,6 +333,12 @@ TEST_F(MirrorServerTest, AnswersHaveTheCommitAndDigestsOfTheOrigin) {
   EXPECT_EQ(text_of(ask("/org/demo/raw/main/config.json")), kConfig);
 }
 
+TEST_F(MirrorServerTest, OtherNamesOfTheMainBranchCostNoRequest) {
+  for (const char* revision : {"main", "HEAD", "refs%2Fheads%2Fmain"})
+    EXPECT_EQ(field(ask(fmt::format("/org/demo/resolve/{}/config.json", revision)), "X-Repo-Commit"), kFirst);
+  EXPECT_EQ(script.resolved, 1U);
+}
+
 TEST_F(MirrorServerTest, RefusalsHaveTheFormOfTheHub) {
   EXPECT_EQ(error("/other/demo/resolve/main/config.json"), "404 RepoNotFound");
   EXPECT_EQ(error("/api/models/other/demo"), "404 RepoNotFound");
