@@ -99,7 +99,7 @@ bool is_permitted_model(const std::string& id, const std::vector<std::string>& p
   // They are no organizations, but the beginnings of other paths.
   constexpr auto kOtherPaths = std::to_array<std::string_view>({"api", "datasets", "models", "spaces"});
   if (!is_part_on_hub(organization) || !is_part_on_hub(rest) ||
-      std::ranges::find(kOtherPaths, organization) != kOtherPaths.end())
+      std::ranges::find(kOtherPaths, lower_case(organization)) != kOtherPaths.end())
     return false;
   return std::ranges::any_of(
       patterns, [&](const std::string& pattern) { return ::fnmatch(pattern.c_str(), id.c_str(), FNM_NOESCAPE) == 0; });
