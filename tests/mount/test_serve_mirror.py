@@ -126,9 +126,14 @@ class Revisions(MirrorTestCase):
 
     def test_commit_is_requested_once(self):
         self.serve("--mirror-ttl", "1")
-        for _ in range(3):
-            self.assertEqual(self.file("config.json", self.commit), self.config)
-        self.assertEqual(len(self.hub.requests("hub", "/revision/")), 1)
+        self.assertEqual(self.file("config.json", self.commit), self.config)
+
+        def has_ttl_passed():
+            self.file("config.json")
+            return len(self.hub.requests("hub", "/revision/main")) > 1
+        until(has_ttl_passed, "the branch is not requested again")
+        self.assertEqual(self.file("config.json", self.commit), self.config)
+        self.assertEqual(len(self.hub.requests("hub", f"/revision/{self.commit}")), 1)
 
     def test_renamed_repository_keeps_its_name(self):
         self.hub.renamed["org/old"] = "org/demo"
@@ -217,7 +222,7 @@ class Access(MirrorTestCase):
         self.assertEqual(self.file("config.json"), self.config)
         self.assertEqual(hashlib.sha256(self.file("model.safetensors")).digest(), hashlib.sha256(self.weights).digest())
         self.assertEqual({request.authorization for request in self.hub.requests("hub")}, {f"Bearer {TOKEN}"})
-        self.assertEqual({request.authorization for request in self.hub.requests("cdn")} - {""}, set())
+        self.assertEqual({request.authorization for request in self.hub.requests("cdn")}, {""})
 
     def test_gated_repository_without_access_is_refused(self):
         self.repository.gated = "manual"
@@ -238,8 +243,9 @@ class Access(MirrorTestCase):
         os.environ["HF_TOKEN"] = TOKEN
         self.serve()
         with self.client.request("/api/models/org/far") as response:
-            self.assertIn(response.status, (404, 502, 503))
-        self.assertEqual({request.authorization for request in other.requests()} - {""}, set())
+            self.assertEqual(response.status, 502)
+        self.assertEqual([request.authorization for request in self.hub.requests()], [f"Bearer {TOKEN}"])
+        self.assertEqual([request.authorization for request in other.requests()], [""])
 
     def test_token_file_is_for_clients(self):
         token = self.write("token", b"hf_secret\n")
