@@ -77,6 +77,8 @@ class HttpServer:
                 response.body = response.read()
             except http.client.IncompleteRead as error:
                 response.body, response.complete = error.partial, False
+            except ConnectionError:
+                response.body, response.complete = b"", False
             return response
 
     def raw(self, *pieces, wait=LIMIT_S, half_close=False):

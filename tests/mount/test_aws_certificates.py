@@ -2,8 +2,8 @@
 import os
 import unittest
 
-from aws_keys_server import KeysServer
 from mounting import run
+from aws_keys_server import KeysServer
 from s3_server import REGION, S3Server
 from scripted_server import Server, correct
 from servers import needs, self_signed_certificate

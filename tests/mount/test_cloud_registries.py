@@ -6,9 +6,9 @@ import os
 import time
 import unittest
 
+from fetching import FetchTestCase
 from aws_keys_server import KeysServer
 from azure_server import AzureServer
-from fetching import FetchTestCase
 from gcs_server import CLIENT_SECRET, REFRESH, GcsServer
 from mounting import run, sample_tensors
 from registry_server import AzureRegistry, GoogleRegistry, PublicAmazonRegistry, RegistryServer

@@ -4,8 +4,8 @@ import os
 import subprocess
 import unittest
 
-from azure_server import KEY
 from fetching import FetchTestCase, closed_port
+from azure_server import KEY
 from gcs_server import CLIENT_SECRET, REFRESH
 from mounting import LIMIT_S, WEIGHTFS, on_terminal, sample_tensors
 from registry_server import RegistryServer

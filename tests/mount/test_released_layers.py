@@ -28,7 +28,7 @@ class ReleasedLayers(FetchTestCase):
         self.url = self.registry.push(modelpack().add(LAYER, self.layer), "ai/tiny", "latest")
 
     def requests_of_layer(self):
-        return sum(self.digest in request.path for request in self.registry.requests)
+        return sum(self.digest in request.path for request in self.registry.requests())
 
     def bytes_in_cache(self):
         return sum(os.lstat(os.path.join(base, name)).st_blocks * 512

@@ -10,9 +10,9 @@ import threading
 import unittest
 import urllib.request
 
-from hub_server import git_id
 from http_serving import HttpServer
 from mounting import LIMIT_S, run, until
+from hub_server import git_id
 from scripted_server import Server
 from test_archives import noise
 from test_hub import HubTestCase, KIB, MIB, TOKEN

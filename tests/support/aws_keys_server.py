@@ -149,4 +149,4 @@ class KeysServer:
         if service != "sts" and headers["x-amz-content-sha256"] != hashlib.sha256(request.content).hexdigest():
             return False
         return found[4] == signature(secret, request.method, request.target, headers, found[3].split(";"),
-                                     request.headers["x-amz-date"], found[2], "sts")
+                                     request.headers["x-amz-date"], found[2], service)

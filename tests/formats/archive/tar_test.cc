@@ -65,7 +65,8 @@ TEST(Tar, FilesThatSomeProgramsWriteThroughLinksAreRefused) {
 TEST(Tar, NamesThatProgramsReadDifferentlyAreRefused) {
   const std::string record = pax_record("path", "b");
   const TarHeader global{.name = "g", .type = 'g', .size = record.size()};
-  EXPECT_THAT(error_of(TarBuilder().member(global, record).file("a", "1").build()), HasSubstr("a global header"));
+  EXPECT_THAT(error_of(TarBuilder().member(global, record).file("a", "1").build()),
+              testing::AnyOf(HasSubstr("a global header"), HasSubstr("global extended header")));
   EXPECT_THAT(error_of(TarBuilder().gnu_long('L', "c").pax(record).file("a", "1").build()),
               HasSubstr("a name of GNU tar and one of PAX"));
   EXPECT_THAT(error_of(TarBuilder().member({.name = "a", .size = 1, .magic = kV7, .rest = "d"}, "1").build()),
