@@ -176,7 +176,7 @@ std::string refusal_reason(const std::string& body) {
   const std::string_view text = trimmed(body);
   if (text.empty() || begins_web_page(text)) return {};
   if (text.front() == '{') {
-    const auto value = parse_body({.body = body});
+    const auto value = parse_body({.head = {}, .body = body});
     return value ? shown_reason(reason_in(*value)) : "";
   }
   if (text.front() == '<') return shown_reason(element_in(text, "Message"));

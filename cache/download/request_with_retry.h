@@ -38,7 +38,7 @@ Result<Response> request_with_retry(http::Client& http, const http::Request& req
                                     const std::stop_token& stop,
                                     std::string (*describe)(const Response& page) = error_detail);
 
-/// The same for keys, whatever http::Options::used_up has: those that a command could not renew are requested again.
+/// request_with_retry() for keys, without http::Options::used_up: keys that could not be renewed are requested again.
 Result<Response> request_keys_with_retry(http::Client& http, const http::Request& request, size_t max_size,
                                          const std::stop_token& stop);
 

@@ -14,8 +14,8 @@ namespace weightfs::http {
 /// Thread-safe.
 class UsedUp {
  public:
-  /// Why requests to `url` failed; nothing if it may be requested. Of an API, also the origin of a server that did not
-  /// respond at all is a URL here.
+  /// Why requests to `url` failed; nothing if it may be requested. For an API, the origin of a server that did not
+  /// respond at all counts as a URL, too.
   std::optional<Error> find(const std::string& url) const;
   void add(const std::string& url, const Error& error);
   /// A request that had begun before was answered.

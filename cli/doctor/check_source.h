@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cache/http/client.h"
+#include "cache/direct_client.h"
 #include "cli/doctor/checks.h"
 #include "cli/options/open_options.h"
 

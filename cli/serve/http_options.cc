@@ -51,7 +51,8 @@ Option serve_mirror_option(StoreFlags& flags) {
 Options hub_mirror_options(StoreFlags& flags) {
   return {serve_mirror_option(flags),
           list("allow", "PATTERN",
-               "models that --mirror hf=URL serves: ORG/NAME, where * and ? stand for any characters; may be repeated",
+               "models that --mirror hf=URL serves: ORG/NAME, where * and ? stand for any characters; may be repeated "
+               "(default: none)",
                flags.hub_mirror.allow),
           seconds("mirror-ttl", "how long --mirror hf=URL takes the commit of a branch or tag as current (default: 60)",
                   kUpToADay, flags.hub_mirror.ttl)};

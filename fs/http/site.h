@@ -67,7 +67,7 @@ class Site {
   /// The response to a GET or HEAD with the bytes of a file of the tree. `name` decides its type.
   Response file(const Request& request, Ino ino, const std::string& name, const FileFields& more = {}) const;
 
-  /// The same for bytes that are no file of the tree; their ETag must be given. Failures are reported for the root.
+  /// The response with bytes that are not in the tree; their ETag must be given. Failures are reported for the root.
   Response source(const Request& request, SourcePtr source, const std::string& name, const FileFields& more) const;
 
   /// The response for a request that is refused: a sentence as text, or as JSON for clients that prefer it.

@@ -28,8 +28,8 @@ class Buckets {
 
   static constexpr size_t kMaxBuckets = 10'000;
 
-  /// The buckets in the order of the tree, at most kMaxBuckets. Of entries of equal parts, the second has `-2` behind
-  /// it. An entry that is not named as a model is entered to find out, for a few seconds in all; one that is not
+  /// The buckets in the order of the tree, at most kMaxBuckets. The second of two entries of equal parts has `-2`
+  /// behind it. An entry that is not named as a model is entered to find out, for a few seconds in all; one that is not
   /// entered counts as a model. Fails as listing a directory does.
   Result<std::vector<Bucket>> list();
 

@@ -1,4 +1,5 @@
-"""weightfs doctor SOURCE: which servers are asked, with which keys, what they answer, and what to do about that."""
+"""weightfs doctor SOURCE: which servers are asked, with which keys, what they answer, and what to do about that.
+semantics 15.7"""
 import json
 import os
 import subprocess

@@ -99,9 +99,10 @@ class HostileTestCase(FetchTestCase):
 class Case:
     """One linked file: the behaviour of its server, and the expected outcome."""
 
-    def __init__(self, *scripts, data, error=None, gets=None, message=".", kept=False, lines=1):
+    def __init__(self, *scripts, data, error=None, gets=None, message=".", kept=False, lines=1, alone=False):
         self.scripts, self.data, self.error, self.message, self.kept = scripts, data, error, message, kept
         self.gets = gets or (ONCE if error else 1)
+        self.alone = alone  # on a server of its own
         self.lines = lines if error else 0  # at most, in the log
 
 
@@ -110,8 +111,9 @@ class Responses(HostileTestCase):
 
     def assert_cases(self, cases, *options):
         far = {}
+        webs = {name: Server(self) if case.alone else self.web for name, case in cases.items()}
         for name, case in cases.items():
-            far["model/" + name] = (case.data, [self.web.serve(name, *case.scripts, head=correct(case.data))])
+            far["model/" + name] = (case.data, [webs[name].serve(name, *case.scripts, head=correct(case.data))])
         process, point = self.foreground(ALLOWED, *options, self.carton_of(far))
         readers = {name: self.start_reader(self.far(point, "model/" + name)) for name in cases}
         for name, case in cases.items():
@@ -125,7 +127,7 @@ class Responses(HostileTestCase):
                     self.assertEqual(got, b"", "unverified bytes were served")
         for name, case in cases.items():
             with self.subTest(name, what="requests"):
-                gets = self.web.requests("GET", name)
+                gets = webs[name].requests("GET", name)
                 self.assertIn(len(gets), case.gets if isinstance(case.gets, range) else (case.gets,), gets)
         lines = self.end(process)
         for name, case in cases.items():
@@ -223,7 +225,8 @@ class Responses(HostileTestCase):
             "length-too-large": Case(responds(200, a[3][:half], Content_Length=MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME,
                                      message="truncated|closed", kept=True),
             "500": Case(responds(500), data=a[4], error=NOT_REACHED, gets=SOME, message="500"),
-            "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*86400"),
+            "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*86400",
+                                 alone=True),
             "around": Case(responds(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO, ),
                            gets=range(2, 140), message="redirects"),
             "416": Case(*[cut(a[7], half), responds(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME,

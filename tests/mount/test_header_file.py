@@ -72,7 +72,8 @@ class HeaderFile(FetchTestCase):
 
     def test_file_that_others_can_read_and_wrong_lines_are_refused(self):
         cases = (("X-Key: s3cret", 0o644, "others have access to it; chmod 600"), ("Host: s3cret", 0o600, "line 1: the header"),
-                 ("X-Key: a\r\n", 0o600, "line 1: not a header"), ("s3cret", 0o600, "line 1: not a header"), ("", 0o600, "no header"))
+                 ("X-Key: a\r\n", 0o600, "line 1: not a header"), ("s3cret", 0o600, "line 1: not a header"),
+                 ("", 0o600, "no header"))
         for sandbox in ("on", "off"):
             for text, mode, why in cases:
                 with self.subTest(why, sandbox=sandbox):

@@ -83,7 +83,7 @@ class Connections(Limits):
     def test_server_never_gets_more_requests_at_a_time(self):
         self.assertEqual(self.most_of(8, "--connections", "8"), 8)
 
-    def test_one_connection_delivers_everything(self):
+    def test_everything_is_delivered_with_one_connection(self):
         self.assertEqual(self.most_of(1, "--connections", "1", "--no-cache"), 1)
 
     def test_without_the_option_there_are_more(self):

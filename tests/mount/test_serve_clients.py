@@ -161,7 +161,8 @@ class Urls(Clients):
     def test_rclone_copies_the_files_of_a_model(self):
         if shutil.which("rclone") is None:
             self.skipTest("rclone is not installed")
-        self.run_client(["rclone", "copy", "--config", "/dev/null", f":http,url='{self.server.url}tiny/files/':", self.path("copy")])
+        remote = f":http,url='{self.server.url}tiny/files/':"
+        self.run_client(["rclone", "copy", "--config", "/dev/null", remote, self.path("copy")])
         for name, content in self.files.items():
             with open(self.path("copy", name), "rb") as file:
                 self.assertEqual(file.read(), content, name)
