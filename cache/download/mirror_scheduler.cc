@@ -33,8 +33,12 @@ Result<std::chrono::milliseconds> Backoff::pause(const Error& error, std::option
   const bool is_counted = attempt == Attempt::sent || std::exchange(was_deferred_, true);
   is_outage_ = is_counted && attempts_ >= policy_.retries;
   if (is_outage_ && !is_waited_for) return tl::unexpected(error);
-  if (requested && *requested > std::max(policy_.max_delay, is_waited_for ? left : policy_.max_delay))
-    return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
+  if (requested && *requested > std::max(policy_.max_delay, is_waited_for ? left : policy_.max_delay)) {
+    if (attempt == Attempt::sent)
+      return failure(error.code, fmt::format("{}, retry after {} s", error.message, requested->count() / 1000));
+    // Without the seconds that are left: a log has each line once.
+    return failure(error.code, error.message + "; no request is sent before the server's Retry-After");
+  }
   const auto most = std::min(policy_.first_delay * (int64_t{1} << std::min(attempts_, 20)),
                              is_waited_for ? std::min(policy_.max_delay, kMaxPause) : policy_.max_delay);
   std::uniform_int_distribution<int64_t> jitter(0, most.count());

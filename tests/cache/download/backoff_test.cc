@@ -40,6 +40,9 @@ TEST(Backoff, RetryAfterTheWaitFailsAtOnceWithTheReason) {
     const auto pause = backoff.pause(kBusy, seconds(3600));
     ASSERT_FALSE(pause);
     EXPECT_EQ(pause.error().message, "busy, retry after 3600 s");
+    const auto deferred = backoff.pause(kBusy, seconds(3599), Backoff::Attempt::deferred);
+    ASSERT_FALSE(deferred);
+    EXPECT_THAT(deferred.error().message, testing::Not(testing::HasSubstr("359"))) << "another line each second";
   }
 }
 
