@@ -54,7 +54,8 @@ Protocols::Protocols(Forest& forest, ProtocolOptions options, std::function<cons
       hub_(forest, options.is_secure ? "https" : "http", files_of(site).send,
            {std::move(options.mirror),
             [site](const httpd::Request& request, SourcePtr bytes, const std::string& name,
-                   const httpd::FileFields& more) { return site().source(request, std::move(bytes), name, more); }}),
+                   const httpd::FileFields& more) { return site().source(request, std::move(bytes), name, more); }},
+           &digests_),
       store_(forest, files_of(site), std::move(options.s3_keys)) {}
 
 std::optional<httpd::Accepted<httpd::Response>> Protocols::answer(const httpd::Request& request,
@@ -65,7 +66,7 @@ std::optional<httpd::Accepted<httpd::Response>> Protocols::answer(const httpd::R
   if (auto answered = store_.answer(request, target)) return answered;
   if (auto page = page_.answer(request, target)) return page;
   if (auto answered = api_.answer(request, target, client.has_left)) return answered;
-  return hub_.answer(request, target);
+  return hub_.answer(request, target, client.has_left);
 }
 
 std::optional<httpd::Response> Protocols::refuse(const httpd::Refusal& refusal, const httpd::Request& request) const {

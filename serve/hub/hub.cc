@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -24,6 +25,7 @@ using httpd::Target;
 constexpr size_t kMaxBody = 64 << 10;
 constexpr const char* kRetryAfter = "10";  // seconds
 constexpr size_t kPage = 1'000;            // entries, as on the Hub
+constexpr std::chrono::seconds kWaitForDigests{60};
 
 // Whether a name is that of a complete model, which is found in a repository that has no such file. A commit of the Hub
 // has its own files only, and clients that look for one file first read the index of shards otherwise.
@@ -85,8 +87,9 @@ Response missing_entry(const Repository& repository, const std::string& path) {
 struct Hub::Call {
   const Request& request;
   const Target& target;
-  const Repository& repository;
-  std::string path;  // behind the revision
+  const std::function<bool()>& has_left;  // null: not known
+  RepositoryPtr repository = nullptr;
+  std::string path = {};  // behind the revision
 };
 
 // What follows the id of a repository in a path.
@@ -134,11 +137,12 @@ const Hub::Route* Hub::find(const Target& target) {
   return found == kRoutes.end() ? nullptr : &*found;
 }
 
-Hub::Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored)
+Hub::Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored, digests::FileDigests* digests)
     : forest_(forest),
       scheme_(std::move(scheme)),
       send_file_(std::move(send_file)),
       mirrored_(std::move(mirrored)),
+      digests_(digests),
       repositories_(forest) {}
 
 size_t Hub::max_body(const Target& target) {
@@ -148,7 +152,8 @@ size_t Hub::max_body(const Target& target) {
 
 bool Hub::is_in_tree(const std::string& name) { return forest_.lookup(Forest::kRoot, name).has_value(); }
 
-std::optional<Accepted<Response>> Hub::answer(const Request& request, const Target& target) {
+std::optional<Accepted<Response>> Hub::answer(const Request& request, const Target& target,
+                                              const std::function<bool()>& has_left) {
   const auto& path = target.segments;
   if (path.empty()) return std::nullopt;
   const bool is_api = path[0] == "api" && path.size() >= 2;
@@ -157,26 +162,25 @@ std::optional<Accepted<Response>> Hub::answer(const Request& request, const Targ
   if (route == nullptr && path[1] == "whoami-v2") return refusal(401, "", "Invalid username or password.");
   if (route == nullptr) return refusal(404, "", "the API has no such endpoint");
   bool is_of_tree = false;
-  auto answered = answer(*route, request, target, is_in_tree(path[0]), is_of_tree);
+  auto answered = answer(*route, {request, target, has_left}, is_in_tree(path[0]), is_of_tree);
   if (is_of_tree) return std::nullopt;
   return answered;
 }
 
-Accepted<Response> Hub::answer(const Route& route, const Request& request, const Target& target, bool may_be_of_tree,
-                               bool& is_of_tree) {
-  const auto& path = target.segments;
+Accepted<Response> Hub::answer(const Route& route, Call call, bool may_be_of_tree, bool& is_of_tree) {
+  const auto& path = call.target.segments;
   const size_t id = route.at == Route::At::api ? 2 : 0;  // its place in the path
   const auto found = repositories_.find(path[id], path[id + 1]);
   is_of_tree = may_be_of_tree && found && *found == nullptr;
   if (is_of_tree) return Response{};
   const RepositoryPtr repository = ACCEPT(api::accepted(found));
-  if (repository == nullptr && mirrored_.mirror != nullptr) return answer_mirrored(route, request, target);
+  if (repository == nullptr && mirrored_.mirror != nullptr) return answer_mirrored(route, std::move(call));
   if (repository == nullptr)
     return refusal(404, "RepoNotFound",
                    fmt::format("{}/{}: no such repository; the models of this server are {}/NAME", printable(path[id]),
                                printable(path[id + 1]), kLocal));
-  if (!is_method_of(route, request)) return wrong_method(route);
-  Call call{request, target, *repository, ""};
+  if (!is_method_of(route, call.request)) return wrong_method(route);
+  call.repository = repository;
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
     if (!is_main_branch(revision) && revision != repository->commit)
@@ -186,14 +190,15 @@ Accepted<Response> Hub::answer(const Route& route, const Request& request, const
   return (this->*route.answer)(call);
 }
 
-Accepted<Response> Hub::answer_mirrored(const Route& route, const Request& request, const Target& target) {
-  if (!is_method_of(route, request)) return wrong_method(route);
-  const auto& path = target.segments;
+Accepted<Response> Hub::answer_mirrored(const Route& route, Call call) {
+  if (!is_method_of(route, call.request)) return wrong_method(route);
+  const auto& path = call.target.segments;
   const size_t id = route.at == Route::At::api ? 2 : 0;
   const bool is_main = !route.has_revision || is_main_branch(path[id + 3]);
   const auto found = mirrored_.mirror->find(path[id], path[id + 1], is_main ? "main" : path[id + 3]);
   if (!found) return refusal(found.error().status, found.error().code, found.error().message);
-  const Call call{request, target, **found, route.has_revision ? joined(path, id + 4) : ""};
+  call.repository = *found;
+  if (route.has_revision) call.path = joined(path, id + 4);
   return (this->*route.answer)(call);
 }
 
@@ -202,20 +207,20 @@ Accepted<Response> Hub::json(const Call& call, std::string text) {
   Response response;
   response.add("Content-Type", "application/json; charset=utf-8").add("Cache-Control", "no-cache");
   response.add("X-Content-Type-Options", "nosniff").add("Cross-Origin-Resource-Policy", "same-origin");
-  response.add("X-Repo-Commit", call.repository.commit);
+  response.add("X-Repo-Commit", call.repository->commit);
   response.body.emplace_back(httpd::SharedText{{content, &content->bytes}});
   return response;
 }
 
 Accepted<Response> Hub::describe(const Call& call) {
   const std::scoped_lock lock(building_);
-  return json(call, hub::describe(call.repository, is_set(call.target, "blobs")));
+  return json(call, hub::describe(*call.repository, is_set(call.target, "blobs")));
 }
 
 Accepted<Response> Hub::list_references(const Call& call) {
   return json(call, fmt::format(R"({{"branches":[{{"name":"main","ref":"refs/heads/main","targetCommit":"{}"}}],)"
                                 R"("converts":[],"tags":[]}})",
-                                call.repository.commit));
+                                call.repository->commit));
 }
 
 // The URL of this request for the entries from `cursor` on.
@@ -234,8 +239,8 @@ std::string Hub::next_page(const Call& call, size_t cursor) const {
 Accepted<Response> Hub::list_tree(const Call& call) {
   const std::scoped_lock lock(building_);
   const Depth depth = is_set(call.target, "recursive") ? Depth::all : Depth::one;
-  const auto entries = entries_below(call.repository, call.path, depth);
-  if (entries.empty() && !call.path.empty()) return missing_entry(call.repository, call.path);
+  const auto entries = entries_below(*call.repository, call.path, depth);
+  if (entries.empty() && !call.path.empty()) return missing_entry(*call.repository, call.path);
   const api::Query query(call.target.query);
   const size_t first = std::min(entries.size(), static_cast<size_t>(ACCEPT(query.number("cursor", 0, UINT64_MAX))));
   const size_t limit = static_cast<size_t>(ACCEPT(query.number("limit", kPage, kPage)));
@@ -244,12 +249,27 @@ Accepted<Response> Hub::list_tree(const Call& call) {
   std::string text = "[";
   for (size_t i = first; i < end; ++i) {
     if (i > first) text += ",";
-    text += to_json_line(value_of(call.repository, entries[i], is_set(call.target, "expand")));
+    text += to_json_line(value_of(*call.repository, entries[i], is_set(call.target, "expand")));
   }
   Response response = ACCEPT(json(call, text + "]"));
   response.add("Vary", "User-Agent");
   if (end < entries.size()) response.add("Link", fmt::format("<{}>; rel=\"next\"", next_page(call, end)));
   return response;
+}
+
+// Clients that keep files by their digest ask for it here, before they download one.
+Accepted<RepositoryFile> Hub::with_digest(const Call& call, const RepositoryFile& file) {
+  if (digests_ == nullptr || file.place.empty() || file.sha256 || file.git_id) return file;
+  const auto ino = forest_.resolve(file.place, Forest::FinalLink::followed);
+  const auto source = ino ? forest_.open(*ino) : tl::unexpected(ino.error());
+  if (!source || !is_local(**source)) return file;
+  const auto until = std::chrono::steady_clock::now() + kWaitForDigests;
+  const auto digest = digests_->get(*source, file.path, {until, call.has_left});
+  if (!digest && digest.error().code == Code::resource) return httpd::refused(503, digest.error().message);
+  if (!digest) return tl::unexpected(api::refusal_of(digest.error()));
+  RepositoryFile known = file;
+  known.sha256 = *digest;
+  return known;
 }
 
 Accepted<Response> Hub::list_paths(const Call& call) {
@@ -258,16 +278,21 @@ Accepted<Response> Hub::list_paths(const Call& call) {
   const WantedPaths wanted = ACCEPT(wanted_paths(call.request));
   std::string text = "[";
   for (const std::string& path : wanted.paths) {
-    const Entry entry = entry_at(call.repository, path);
+    Entry entry = entry_at(*call.repository, path);
     if (entry.path.empty()) continue;
+    RepositoryFile file;
+    if (wanted.is_expanded && entry.file != nullptr) {
+      file = ACCEPT(with_digest(call, *entry.file));
+      entry.file = &file;
+    }
     if (text.size() > 1) text += ",";
-    text += to_json_line(value_of(call.repository, entry, wanted.is_expanded));
+    text += to_json_line(value_of(*call.repository, entry, wanted.is_expanded));
   }
   return json(call, text + "]");
 }
 
 Accepted<Response> Hub::send(const Call& call) {
-  const Repository& repository = call.repository;
+  const Repository& repository = *call.repository;
   const RepositoryFile* const file = repository.find(call.path);
   if (file != nullptr && repository.shows == Shows::origin) return send_mirrored(call, *file);
   const bool may_be_view = file == nullptr && is_complete_view(repository, call.path);
@@ -285,26 +310,26 @@ Accepted<Response> Hub::send(const Call& call) {
 Accepted<Response> Hub::send_mirrored(const Call& call, const RepositoryFile& file) {
   if (!file.sha256 && !file.git_id)
     return refusal(502, "", fmt::format("{}: the origin states no digest of it", printable(file.path)));
-  SourcePtr bytes = mirrored_.mirror->open(call.repository, file);
+  SourcePtr bytes = mirrored_.mirror->open(*call.repository, file);
   Response response =
-      mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(call.repository, &file));
+      mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(*call.repository, &file));
   // Clients repeat their requests for 503, not for 502.
   const bool is_down = std::ranges::any_of(response.fields, [](const httpd::Field& field) {
     return field.name == "Weightfs-Error" && field.value == "unreachable";
   });
   if (response.status == 504) response.add("Retry-After", kRetryAfter);
-  if (is_down) return httpd::refused(503, fmt::format("{}: the origin cannot be reached", call.repository.id));
+  if (is_down) return httpd::refused(503, fmt::format("{}: the origin cannot be reached", call.repository->id));
   return response;
 }
 
 // As Git has the file.
 Accepted<Response> Hub::send_raw(const Call& call) {
-  const RepositoryFile* const file = call.repository.find(call.path);
+  const RepositoryFile* const file = call.repository->find(call.path);
   if (file == nullptr || !file->sha256) return send(call);
   const std::string pointer = lfs_pointer(*file);
   Response response;
   response.add("ETag", fmt::format("\"{}\"", git_blob_id(pointer).hex())).add("Cache-Control", "no-cache");
-  response.add("X-Repo-Commit", call.repository.commit).add("Content-Type", "text/plain; charset=utf-8");
+  response.add("X-Repo-Commit", call.repository->commit).add("Content-Type", "text/plain; charset=utf-8");
   response.add("X-Content-Type-Options", "nosniff").add("Cross-Origin-Resource-Policy", "same-origin");
   response.body.emplace_back(pointer);
   return response;

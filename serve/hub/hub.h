@@ -12,6 +12,7 @@
 #include "fs/http/protocol/target.h"
 #include "fs/http/site.h"
 #include "serve/api/results.h"
+#include "serve/digests/file_digests.h"
 #include "serve/hub/mirror.h"
 #include "serve/hub/repositories.h"
 
@@ -32,15 +33,19 @@ class Hub {
   using SendFile =
       std::function<httpd::Response(const httpd::Request&, Ino, const std::string& name, const httpd::FileFields&)>;
 
-  /// `scheme`: of the URLs of the server, "http" or "https".
-  Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored = {});
+  /// `scheme`: of the URLs of the server, "http" or "https". `digests` computes those that a client asks for by the
+  /// path of a large local file; null: they stay unknown.
+  Hub(Forest& forest, std::string scheme, SendFile send_file, Mirrored mirrored = {},
+      digests::FileDigests* digests = nullptr);
 
   /// The bytes that the body of a POST to a target may have; 0 if it takes none.
   static size_t max_body(const httpd::Target& target);
 
   /// The response for a path of the Hub's API; nothing for any other. What the tree has at the path of a repository
   /// that does not exist is of the tree.
-  std::optional<httpd::Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target);
+  /// `has_left`: whether the client has gone; null: not known.
+  std::optional<httpd::Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target,
+                                                         const std::function<bool()>& has_left = {});
 
  private:
   struct Call;
@@ -49,10 +54,9 @@ class Hub {
   static bool is_method_of(const Route& route, const httpd::Request& request);
   static httpd::Response wrong_method(const Route& route);
 
-  httpd::Accepted<httpd::Response> answer(const Route& route, const httpd::Request& request,
-                                          const httpd::Target& target, bool may_be_of_tree, bool& is_of_tree);
-  httpd::Accepted<httpd::Response> answer_mirrored(const Route& route, const httpd::Request& request,
-                                                   const httpd::Target& target);
+  httpd::Accepted<httpd::Response> answer(const Route& route, Call call, bool may_be_of_tree, bool& is_of_tree);
+  httpd::Accepted<httpd::Response> answer_mirrored(const Route& route, Call call);
+  httpd::Accepted<RepositoryFile> with_digest(const Call& call, const RepositoryFile& file);
   httpd::Accepted<httpd::Response> send_mirrored(const Call& call, const RepositoryFile& file);
   httpd::Accepted<httpd::Response> describe(const Call& call);
   httpd::Accepted<httpd::Response> list_references(const Call& call);
@@ -68,6 +72,7 @@ class Hub {
   const std::string scheme_;
   const SendFile send_file_;
   const Mirrored mirrored_;
+  digests::FileDigests* const digests_;
   Repositories repositories_;
   std::mutex building_;      // held while a list of files is made: only texts that are sent have their memory counted
   api::Results results_{0};  // counts the bytes of the responses

@@ -60,12 +60,6 @@ class FileReader {
     return {};
   }
 
-  // Whether reading it downloads nothing, and decodes little.
-  static bool is_local(const Source& source) {
-    const auto place = source.place(0, Opens::files);
-    return source.size() == 0 || (place && place->is_ready);
-  }
-
   static std::string digest_text(const RepositoryFile& file) {
     return file.sha256 ? file.sha256->hex() : file.git_id ? file.git_id->hex() : "-";
   }
@@ -109,6 +103,11 @@ Result<void> add_views(FileReader& reader, Forest& forest, const std::string& pl
 }
 
 }  // namespace
+
+bool is_local(const Source& source) {
+  const auto place = source.place(0, Opens::files);
+  return source.size() == 0 || (place && place->is_ready);
+}
 
 const RepositoryFile* Repository::find(std::string_view path) const {
   const auto found = std::ranges::lower_bound(files, path, {}, &RepositoryFile::path);

@@ -63,6 +63,9 @@ std::optional<HubName> hub_name_of(const std::string& source);
 /// that does, and with unsupported for more than kMaxFiles.
 Result<RepositoryPtr> read_repository(Forest& forest, const FoundModel& found, const std::string& id, Shows shows);
 
+/// Whether reading it downloads nothing, and decodes little.
+bool is_local(const Source& source);
+
 inline constexpr size_t kMaxFiles = 100'000;
 /// The Hub stores larger files in LFS.
 inline constexpr uint64_t kMaxSmallFile = 10 << 20;

@@ -149,6 +149,14 @@ class LocalModels(Serving):
         with self.hub.request(target, "POST", b"paths=" + b"x" * (64 << 10)) as response:
             self.assertEqual(response.status, 413)
 
+    def test_digest_of_a_large_file_is_computed_if_its_path_is_asked_for(self):
+        target, path = "/api/models/local/tiny/paths-info/main", "model.safetensors"
+        for expand, digest in ((False, None), (True, hashlib.sha256(self.files[path]).hexdigest())):
+            body = json.dumps({"paths": [path], "expand": expand}).encode()
+            entry, = self.hub.json(target, "POST", body, Content_Type="application/json")
+            self.assertEqual(entry.get("lfs", {}).get("oid"), digest)
+        self.assertIn("model.safetensors: SHA-256", self.server.error_text())
+
     def test_commit_changes_with_a_file(self):
         before = self.hub.model_info("local/tiny")["sha"]
         self.write("tiny/new.json", b"{}")
