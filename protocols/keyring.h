@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "cache/blob_store.h"
-#include "protocols/azure.h"
-#include "protocols/registry.h"
-#include "protocols/s3.h"
+#include "protocols/cloud_settings.h"
 
 namespace weightfs {
 
@@ -48,12 +46,8 @@ Result<void> check_source_keys(const SourceKeys& keys);
 /// refuses them.
 class UserKeyring final : public http::Keyring {
  public:
-  /// `buckets` has the keys for object stores, `google` the tokens for gs://, and `azure` the credentials for Azure
-  /// Storage, as they were read before. `clouds`: the registries that may get logins by the keys of `buckets`, `google`
-  /// and its own.
-  explicit UserKeyring(CredentialPaths registries = CredentialPaths::of_user(), s3::Settings buckets = {},
-                       SourceKeys source_keys = {}, s3::Settings google = {}, azure::Settings azure = {},
-                       const CloudRegistries& clouds = {});
+  explicit UserKeyring(CredentialPaths registries = CredentialPaths::of_user(), const CloudSettings& clouds = {},
+                       SourceKeys source_keys = {});
 
   /// Fails with unsupported if the token for a hub is not valid, and as read_token_file() does.
   Result<http::CredentialsPtr> find(const http::CredentialsName& name, const http::ClientPtr& client) override;

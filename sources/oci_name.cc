@@ -153,13 +153,13 @@ void read_keys_of_registry(const Reference& reference, OpenOptions& options) {
   const std::string origin = http::origin_of(fmt::format("{}://{}", reference.scheme, reference.host));
   const Cloud cloud = cloud_of(origin);
   if (cloud == Cloud::none) return;
-  registries.clouds.origins.push_back(origin);
-  if (cloud == Cloud::amazon && registries.s3 == nullptr)
-    registries.s3 = of_result(s3::Settings::of_user(registries.bucket_flags));
-  if (cloud == Cloud::google && registries.google == nullptr)
-    registries.google = of_result(gcs::settings_of_user(registries.bucket_flags));
-  if (cloud == Cloud::azure && registries.clouds.azure == nullptr)
-    registries.clouds.azure = std::make_shared<const azure::Settings>(azure::tokens_for_registries());
+  registries.clouds.registries.origins.push_back(origin);
+  if (cloud == Cloud::amazon && registries.clouds.s3 == nullptr)
+    registries.clouds.s3 = of_result(s3::Settings::of_user(registries.bucket_flags));
+  if (cloud == Cloud::google && registries.clouds.google == nullptr)
+    registries.clouds.google = of_result(gcs::settings_of_user(registries.bucket_flags));
+  if (cloud == Cloud::azure && registries.clouds.registries.azure == nullptr)
+    registries.clouds.registries.azure = std::make_shared<const azure::Settings>(azure::tokens_for_registries());
 }
 
 Result<std::vector<Scope>> scopes_of_repository(const Reference& reference, const OpenOptions& options) {

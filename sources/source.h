@@ -11,10 +11,8 @@
 #include "base/time.h"
 #include "cache/blob_store.h"
 #include "formats/format.h"
-#include "protocols/azure.h"
+#include "protocols/cloud_settings.h"
 #include "protocols/mirrors.h"
-#include "protocols/registry.h"
-#include "protocols/s3.h"
 #include "sources/disk/watched.h"
 #include "sources/location.h"
 
@@ -45,11 +43,8 @@ struct RegistryOptions {
   BlockListPtr block_list = nullptr;
   std::optional<Digest> block_list_digest = {};
 
-  s3::BucketFlags bucket_flags = {};                       ///< for read_credentials()
-  std::shared_ptr<const s3::Settings> s3 = nullptr;        ///< null: s3:// is not supported
-  std::shared_ptr<const s3::Settings> google = nullptr;    ///< null: gs:// is not supported
-  std::shared_ptr<const azure::Settings> azure = nullptr;  ///< null: az:// is not supported
-  CloudRegistries clouds = {};                             ///< of the sources, whose keys are those above and its own
+  s3::BucketFlags bucket_flags = {};  ///< for read_credentials()
+  CloudSettings clouds = {};
 
   bool has_block_list() const { return block_list != nullptr || block_list_digest; }
 };

@@ -37,9 +37,7 @@ constexpr size_t kMaxGreeting = 160 * 1024;  // of one message, as the kernel li
 // The first message of the fetcher.
 struct Greeting {
   std::optional<Error> error = {};  // it has ended
-  std::shared_ptr<const s3::Settings> s3 = {};
-  std::shared_ptr<const s3::Settings> google = {};
-  std::shared_ptr<const azure::Settings> azure = {};
+  CloudSettings clouds = {};
   MirrorTable mirrors = {};
   std::vector<std::string> warnings = {};
 };
@@ -85,11 +83,11 @@ std::shared_ptr<const s3::Settings> settings_in(Unpacker& in, const s3::Dialect&
 std::string pack(const Greeting& greeting) {
   Packer out;
   add_error(out, greeting.error);
-  add_settings(out, greeting.s3.get());
-  add_settings(out, greeting.google.get());
+  add_settings(out, greeting.clouds.s3.get());
+  add_settings(out, greeting.clouds.google.get());
   const azure::Settings none;
-  const azure::Settings& azure = greeting.azure == nullptr ? none : *greeting.azure;
-  out.number(greeting.azure != nullptr).text(azure.account).text(azure.endpoint).text(azure.endpoint_from);
+  const azure::Settings& azure = greeting.clouds.azure == nullptr ? none : *greeting.clouds.azure;
+  out.number(greeting.clouds.azure != nullptr).text(azure.account).text(azure.endpoint).text(azure.endpoint_from);
   out.list(greeting.mirrors, [&](const auto& repository) {
     out.text(repository.first);
     out.list(repository.second, [&](const Mirror& mirror) { add_mirror(out, mirror); });
@@ -102,12 +100,12 @@ Result<Greeting> unpack_greeting(std::string_view bytes) {
   Unpacker in(bytes);
   Greeting greeting;
   greeting.error = error_in(in);
-  greeting.s3 = settings_in(in, s3::kAmazon);
-  greeting.google = settings_in(in, s3::kGoogle);
+  greeting.clouds.s3 = settings_in(in, s3::kAmazon);
+  greeting.clouds.google = settings_in(in, s3::kGoogle);
   auto azure = std::make_shared<azure::Settings>();
   const bool has_azure = in.flag();
   for (std::string* const field : {&azure->account, &azure->endpoint, &azure->endpoint_from}) *field = in.text();
-  if (has_azure) greeting.azure = std::move(azure);
+  if (has_azure) greeting.clouds.azure = std::move(azure);
   in.list([&] {
     std::vector<Mirror>& mirrors = greeting.mirrors[in.text()];
     in.list([&] { mirrors.push_back(mirror_in(in)); });
@@ -179,10 +177,10 @@ Result<void> confine_fetcher(const RegistryOptions& stores, const SourceKeys& so
   const auto add = [&](const auto& settings) {
     if (settings != nullptr) key_files.insert(key_files.end(), settings->files.begin(), settings->files.end());
   };
-  add(stores.s3);
-  add(stores.google);
-  add(stores.azure);
+  add(stores.clouds.s3);
+  add(stores.clouds.google);
   add(stores.clouds.azure);
+  add(stores.clouds.registries.azure);
   return sandbox::enter_sandbox(sandbox::access_for_fetcher(key_files), ignore_line).map([](const auto&) {});
 }
 
@@ -202,13 +200,9 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   if (auto read = read_credentials(sources, options); !read) greeting.error = std::move(read).error();
   if (auto checked = check_source_keys(flags.source_keys); !checked && !greeting.error)
     greeting.error = std::move(checked).error();
-  greeting.s3 = options.registries.s3;
-  greeting.google = options.registries.google;
-  greeting.azure = options.registries.azure;
-  const auto keyring = std::make_shared<UserKeyring>(
-      CredentialPaths::of_user(), greeting.s3 == nullptr ? s3::Settings() : *greeting.s3, flags.source_keys,
-      greeting.google == nullptr ? s3::Settings() : *greeting.google,
-      greeting.azure == nullptr ? azure::Settings() : *greeting.azure, options.registries.clouds);
+  greeting.clouds = options.registries.clouds;
+  const auto keyring =
+      std::make_shared<UserKeyring>(CredentialPaths::of_user(), options.registries.clouds, flags.source_keys);
   auto certificates = read_client_certificates(flags.client_certificates);
   if (!certificates && !greeting.error) greeting.error = certificates.error();
   const auto client = std::make_shared<http::DirectClient>(
@@ -254,12 +248,8 @@ Result<Fetcher> start_fetcher(const std::vector<std::string>& sources, const Ope
   Greeting greeting = TRY(unpack_greeting(receive_message(ours.number(), kMaxGreeting).bytes));
   if (greeting.error) return failure(std::move(*greeting.error));
   for (const std::string& line : greeting.warnings) options.log(line);
-  return Fetcher{std::move(ours),
-                 std::move(greeting.s3),
-                 std::move(greeting.google),
-                 std::move(greeting.azure),
-                 std::make_shared<const MirrorTable>(std::move(greeting.mirrors)),
-                 std::move(process)};
+  return Fetcher{std::move(ours), std::move(greeting.clouds),
+                 std::make_shared<const MirrorTable>(std::move(greeting.mirrors)), std::move(process)};
 }
 
 }  // namespace weightfs

@@ -9,18 +9,16 @@
 #include "base/os/descriptor.h"
 #include "base/result.h"
 #include "cli/options/store_options.h"
-#include "protocols/s3.h"
+#include "protocols/cloud_settings.h"
 #include "sources/source.h"
 
 namespace weightfs {
 
 struct Fetcher {
-  Descriptor socket;                                  ///< to it, for a FetchedClient; it ends when this is closed
-  std::shared_ptr<const s3::Settings> s3 = {};        ///< of the user, without keys; null if no source needs them
-  std::shared_ptr<const s3::Settings> google = {};    ///< the same for gs://
-  std::shared_ptr<const azure::Settings> azure = {};  ///< the same for az://
-  std::shared_ptr<const MirrorTable> mirrors = {};    ///< of the sources, without their headers
-  std::shared_ptr<const void> process = {};           ///< waits for its end when it is destroyed, after the socket
+  Descriptor socket;                                ///< to it, for a FetchedClient; it ends when this is closed
+  CloudSettings clouds = {};                        ///< without keys, and without registries
+  std::shared_ptr<const MirrorTable> mirrors = {};  ///< of the sources, without their headers
+  std::shared_ptr<const void> process = {};         ///< waits for its end when it is destroyed, after the socket
 };
 
 /// `options.log` receives a line for each file with mirrors that cannot be used.

@@ -39,10 +39,7 @@ Result<http::ClientPtr> client_of(const StoreFlags& flags, Sender sender,
   } else {
     auto certificates = TRY(read_client_certificates(flags.client_certificates));
     client = std::make_shared<http::DirectClient>(
-        std::move(options),
-        std::make_shared<UserKeyring>(CredentialPaths::of_user(), sender.s3 == nullptr ? s3::Settings() : *sender.s3,
-                                      flags.source_keys, sender.google == nullptr ? s3::Settings() : *sender.google,
-                                      sender.azure == nullptr ? azure::Settings() : *sender.azure, sender.clouds),
+        std::move(options), std::make_shared<UserKeyring>(CredentialPaths::of_user(), sender.clouds, flags.source_keys),
         std::move(certificates));
   }
   if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
@@ -301,9 +298,7 @@ Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOpti
   StoreOptions options = store_flags.store;
   for (std::string& directory : options.blob_directories) directory = TRY(blob_directory(directory));
   if (const auto directory = cache_directory(); directory && !store_flags.no_cache) options.directory = *directory;
-  const auto s3 = sender.s3;
-  const auto google = sender.google;
-  const auto azure = sender.azure;
+  const CloudSettings clouds = sender.clouds;
   const auto mirrors = sender.mirrors;
   const http::ClientPtr http = TRY(client_of(store_flags, std::move(sender), log));
   open_options.log = log;
@@ -318,9 +313,7 @@ Result<BlobStorePtr> use_store(const std::vector<std::string>& sources, OpenOpti
                              .mirrors = store_flags.mirrors,
                              .known_mirrors = mirrors,
                              .plain_http = store_flags.requests.insecure,
-                             .s3 = s3,
-                             .google = google,
-                             .azure = azure};
+                             .clouds = clouds};
   TRY_VOID(use_block_list(open_options.registries, store_flags.tree));
   return store;
 }

@@ -55,13 +55,10 @@ http::Options request_options(const StoreFlags& flags);
 
 /// What sends the requests of a store.
 struct Sender {
-  Descriptor fetcher = Descriptor();                  ///< to the fetcher (cli/fetcher/fetcher.h); none: this process
-  std::shared_ptr<const s3::Settings> s3 = {};        ///< of the user, without keys if there is a fetcher
-  std::shared_ptr<const s3::Settings> google = {};    ///< the same for gs://
-  std::shared_ptr<const azure::Settings> azure = {};  ///< the same for az://
-  CloudRegistries clouds = {};                        ///< none if there is a fetcher
-  std::shared_ptr<const MirrorTable> mirrors = {};    ///< of the sources; null: the user's files are read
-  std::shared_ptr<const void> process = {};           ///< of the fetcher
+  Descriptor fetcher = Descriptor();                ///< to the fetcher (cli/fetcher/fetcher.h); none: this process
+  CloudSettings clouds = {};                        ///< without keys if there is a fetcher
+  std::shared_ptr<const MirrorTable> mirrors = {};  ///< of the sources; null: the user's files are read
+  std::shared_ptr<const void> process = {};         ///< of the fetcher
 };
 
 /// Creates the store for these sources, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives

@@ -61,24 +61,13 @@ Result<Confined> Confined::enter(Privileged before) {
     plan.options.log = plan.warn;
     Fetcher fetcher = TRY(start_fetcher(plan.sources, plan.options, plan.flags));
     sender.fetcher = std::move(fetcher.socket);
-    sender.s3 = std::move(fetcher.s3);
-    sender.google = std::move(fetcher.google);
-    sender.azure = std::move(fetcher.azure);
+    sender.clouds = std::move(fetcher.clouds);
     sender.mirrors = std::move(fetcher.mirrors);
     sender.process = std::move(fetcher.process);
   } else {
     TRY_VOID(read_credentials(plan.sources, plan.options));
-    sender.s3 = plan.options.registries.s3;
-    sender.google = plan.options.registries.google;
-    sender.azure = plan.options.registries.azure;
-    sender.clouds = plan.options.registries.clouds;
-    const auto forget_keys = [&](auto& settings) {
-      if (plan.flags.offline && settings != nullptr)
-        settings = std::make_shared<const std::remove_cvref_t<decltype(*settings)>>(settings->without_keys());
-    };
-    forget_keys(sender.s3);
-    forget_keys(sender.google);
-    forget_keys(sender.azure);
+    const CloudSettings& clouds = plan.options.registries.clouds;
+    sender.clouds = plan.flags.offline ? clouds.without_keys() : clouds;
   }
   const BlobStorePtr store = TRY(use_store(plan.sources, plan.options, plan.flags, std::move(sender), plan.warn));
   PrefetchOptions prefetch = prefetch_options(plan.flags, plan.prefetch, plan.warn);

@@ -59,6 +59,17 @@ s3::Settings as_keys(const azure::Settings& tokens) {
   return settings;
 }
 
+// Those without keys for null.
+template <class Settings>
+Settings value_of(const std::shared_ptr<const Settings>& settings) {
+  return settings == nullptr ? Settings() : *settings;
+}
+
+template <class Settings>
+std::shared_ptr<const Settings> shared_without_keys(const std::shared_ptr<const Settings>& settings) {
+  return settings == nullptr ? nullptr : std::make_shared<const Settings>(settings->without_keys());
+}
+
 // Null without a registry of a cloud.
 std::shared_ptr<const registry::CloudLogins> cloud_logins(const CloudRegistries& clouds,
                                                           const std::shared_ptr<s3::UserKeys>& amazon,
@@ -82,6 +93,10 @@ Result<http::CredentialsPtr> keys_of_server(const SourceKeys& keys, const std::s
 }
 
 }  // namespace
+
+CloudSettings CloudSettings::without_keys() const {
+  return {shared_without_keys(s3), shared_without_keys(google), shared_without_keys(azure), {}};
+}
 
 std::vector<std::string> SourceKeys::files() const {
   std::vector<std::string> all;
@@ -115,16 +130,16 @@ Result<std::string> read_token_file(const std::string& path) {
   return token;
 }
 
-UserKeyring::UserKeyring(CredentialPaths registries, s3::Settings buckets, SourceKeys source_keys, s3::Settings google,
-                         azure::Settings azure, const CloudRegistries& clouds)
+UserKeyring::UserKeyring(CredentialPaths registries, const CloudSettings& clouds, SourceKeys source_keys)
     : registries_(std::move(registries)),
-      buckets_(std::make_shared<s3::UserKeys>(std::move(buckets))),
+      buckets_(std::make_shared<s3::UserKeys>(value_of(clouds.s3))),
       source_keys_(std::move(source_keys)),
-      google_project_(google.project),
-      google_(
-          std::make_shared<s3::UserKeys>(google, [flags = google.flags] { return gcs::settings_for_renewal(flags); })),
-      azure_(std::make_shared<azure::UserCredentials>(std::move(azure))),
-      clouds_(cloud_logins(clouds, buckets_, google_)) {}
+      google_project_(value_of(clouds.google).project),
+      google_(std::make_shared<s3::UserKeys>(
+          value_of(clouds.google),
+          [flags = value_of(clouds.google).flags] { return gcs::settings_for_renewal(flags); })),
+      azure_(std::make_shared<azure::UserCredentials>(value_of(clouds.azure))),
+      clouds_(cloud_logins(clouds.registries, buckets_, google_)) {}
 
 Result<http::CredentialsPtr> UserKeyring::find(const http::CredentialsName& name, const http::ClientPtr& client) {
   using Kind = http::CredentialsName::Kind;

@@ -115,9 +115,9 @@ Result<NamedBlob> parse_url(const std::string& rest) {
 
 Result<azure::ContainerPtr> open_container_of(const NamedBlob& name, const OpenOptions& options) {
   const RegistryOptions& registries = options.registries;
-  if (registries.store == nullptr || registries.azure == nullptr)
+  if (registries.store == nullptr || registries.clouds.azure == nullptr)
     return failure(Code::unsupported, fmt::format("{}: object stores are not available here", name.shown()));
-  return azure::Container::open(name.place, *registries.azure, registries.store, registries.http)
+  return azure::Container::open(name.place, *registries.clouds.azure, registries.store, registries.http)
       .map_error([&](const Error& error) {
         return Error{error.code, fmt::format("{}: {}", name.shown(), error.message)};
       });
@@ -167,7 +167,8 @@ Result<SourcePtr> open_named(const NamedBlob& name, const OpenOptions& options) 
 
 std::vector<Scope> scopes_of_named(const NamedBlob& name, const OpenOptions& options) {
   const azure::Settings none;
-  const azure::Settings& settings = options.registries.azure == nullptr ? none : *options.registries.azure;
+  const azure::Settings& settings =
+      options.registries.clouds.azure == nullptr ? none : *options.registries.clouds.azure;
   return std::vector<Scope>{{.below = http::normalized_url(name.place.url(settings) + "/"),
                              .paths = Scope::Paths::container,
                              .credentials = name.place.credentials(settings),
@@ -177,7 +178,7 @@ std::vector<Scope> scopes_of_named(const NamedBlob& name, const OpenOptions& opt
 // A block list, and the token of --source-token-file, are for plain URLs.
 bool is_plain_url(const OpenOptions& options) {
   const RegistryOptions& registries = options.registries;
-  return registries.azure == nullptr || registries.has_block_list() ||
+  return registries.clouds.azure == nullptr || registries.has_block_list() ||
          (registries.http != nullptr && registries.http->options().has_source_token);
 }
 
@@ -255,12 +256,12 @@ Result<std::vector<Scope>> scopes_of_blob_url(const std::string& rest, const Ope
 }
 
 Result<void> read_keys_of_blobs(OpenOptions& options) {
-  options.registries.azure = std::make_shared<const azure::Settings>(TRY(azure::Settings::of_user()));
+  options.registries.clouds.azure = std::make_shared<const azure::Settings>(TRY(azure::Settings::of_user()));
   return {};
 }
 
 Result<void> read_keys_of_blob_urls(OpenOptions& options) {
-  options.registries.azure = std::make_shared<const azure::Settings>(azure::Settings::of_user_if_valid());
+  options.registries.clouds.azure = std::make_shared<const azure::Settings>(azure::Settings::of_user_if_valid());
   return {};
 }
 

@@ -64,7 +64,7 @@ Result<NamedObject> parse_object_name(const std::string& rest, const s3::Dialect
 }
 
 const std::shared_ptr<const s3::Settings>& settings_of(const s3::Dialect& dialect, const OpenOptions& options) {
-  return dialect.has_generations ? options.registries.google : options.registries.s3;
+  return dialect.has_generations ? options.registries.clouds.google : options.registries.clouds.s3;
 }
 
 Result<s3::BucketPtr> open_bucket(const NamedObject& name, const OpenOptions& options) {
@@ -155,13 +155,13 @@ Result<std::vector<Scope>> scopes_of_google_object(const std::string& rest, cons
 }
 
 Result<void> read_keys_of_objects(OpenOptions& options) {
-  options.registries.s3 =
+  options.registries.clouds.s3 =
       std::make_shared<const s3::Settings>(TRY(s3::Settings::of_user(options.registries.bucket_flags)));
   return {};
 }
 
 Result<void> read_tokens_of_google(OpenOptions& options) {
-  options.registries.google =
+  options.registries.clouds.google =
       std::make_shared<const s3::Settings>(TRY(gcs::settings_of_user(options.registries.bucket_flags)));
   return {};
 }

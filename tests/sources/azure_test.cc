@@ -24,7 +24,7 @@ TEST(BlobUrl, IsBelowAContainer) {
 
 TEST(BlobUrl, MayBeReadAsAPlainUrl) {
   OpenOptions options;
-  options.registries.azure = std::make_shared<const azure::Settings>();
+  options.registries.clouds.azure = std::make_shared<const azure::Settings>();
   const auto scopes = scopes_of({kServer + "models/m.gguf"}, options, {});
   ASSERT_GT(scopes.size(), 1u);
   EXPECT_EQ(scopes.front().paths, Scope::Paths::container);

@@ -30,13 +30,13 @@ class S3Test : public testing::Test {
     StoreOptions store_options;
     store_options.directory = temporary.path("cache");
     store_options.quota = 1 << 30;
-    store_options.fetching.http = std::make_shared<http::DirectClient>(
-        http::Options{}, std::make_shared<UserKeyring>(CredentialPaths(), settings));
     OpenOptions open;
+    open.registries.clouds.s3 = std::make_shared<const s3::Settings>(settings);
+    store_options.fetching.http = std::make_shared<http::DirectClient>(
+        http::Options{}, std::make_shared<UserKeyring>(CredentialPaths(), open.registries.clouds));
     open.registries.http = store_options.fetching.http;
     open.registries.store = blob_store(std::move(store_options));
     open.blobs = open.registries.store;
-    open.registries.s3 = std::make_shared<const s3::Settings>(settings);
     return open;
   }
   std::string error(const std::string& source) {
@@ -91,7 +91,7 @@ TEST_F(S3Test, NameOfTheModelIsTheEndOfTheKey) {
 
 TEST_F(S3Test, WithoutSettingsItIsNotAvailable) {
   OpenOptions open = options();
-  open.registries.s3 = nullptr;
+  open.registries.clouds.s3 = nullptr;
   EXPECT_THAT(find_source("s3://b/k", open, TestProcess::may_open()).error().message, HasSubstr("not available here"));
   EXPECT_THAT(find_source("s3://b/k", {}, TestProcess::may_open()).error().message, HasSubstr("not available here"));
 }

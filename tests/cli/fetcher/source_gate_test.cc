@@ -31,10 +31,10 @@ class SourceGateTest : public ::testing::Test {
  protected:
   void open(const std::vector<std::string>& sources, const std::vector<std::string>& caches = {}) {
     OpenOptions options;
-    options.registries.s3 = std::make_shared<const s3::Settings>(settings);
-    options.registries.google = std::make_shared<const s3::Settings>(
+    options.registries.clouds.s3 = std::make_shared<const s3::Settings>(settings);
+    options.registries.clouds.google = std::make_shared<const s3::Settings>(
         s3::Settings{.endpoint = "https://storage.googleapis.com", .dialect = &s3::kGoogle});
-    options.registries.azure = std::make_shared<const azure::Settings>(azure_settings);
+    options.registries.clouds.azure = std::make_shared<const azure::Settings>(azure_settings);
     options.registries.http = client;
     gate = std::make_unique<SourceGate>(scopes_of(sources, options, caches), keyring, client);
   }
