@@ -1,6 +1,8 @@
 #include "serve/registry/names.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/text.h"
 #include "formats/one_model.h"
@@ -40,6 +42,15 @@ bool is_component(std::string_view text) { return component_of(text) == lower_ca
 bool is_tag(std::string_view text) {
   const auto is_permitted = [](char c) { return is_word(c) || c == '.' || c == '-'; };
   return !text.empty() && text.size() <= kMaxTag && is_word(text.front()) && std::ranges::all_of(text, is_permitted);
+}
+
+bool is_other_digest(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, size_t>, 2> kAlgorithms = {{{"sha512:", 128}, {"blake3:", 64}}};
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return std::ranges::any_of(kAlgorithms, [&](const auto& each) {
+    return text.starts_with(each.first) && text.size() == each.first.size() + each.second &&
+           std::ranges::all_of(text.substr(each.first.size()), is_hex);
+  });
 }
 
 std::string_view without_ending(std::string_view name) {

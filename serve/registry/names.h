@@ -16,6 +16,10 @@ bool is_component(std::string_view text);
 /// Whether it is a tag: up to 128 letters, digits, `_`, `.` and `-`, not beginning with the last two.
 bool is_tag(std::string_view text);
 
+/// Whether it is a digest of an algorithm other than SHA-256 (image-spec, descriptor.md, "Registered algorithms"). It
+/// is valid, but no content has it here.
+bool is_other_digest(std::string_view text);
+
 /// The name of a file of weights without its ending: "llama" of "llama.gguf"; any other name unchanged.
 std::string_view without_ending(std::string_view name);
 

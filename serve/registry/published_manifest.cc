@@ -80,8 +80,8 @@ std::optional<Map> referrer_in(const Model& model, const Digest& manifest, const
     type = text_in(*config, "mediaType");
   Map entry = map_of({{"mediaType", type_of(*text).value_or(kOciManifest)},
                       {"digest", "sha256:" + manifest.hex()},
-                      {"size", text->size()},
-                      {"artifactType", type}});
+                      {"size", text->size()}});
+  if (!type.empty()) entry.append("artifactType", type);
   if (const Map* const notes = fields->find_as<Map>("annotations")) entry.append("annotations", *notes);
   return entry;
 }

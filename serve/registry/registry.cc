@@ -90,7 +90,8 @@ Response failed(const Error& error, const char* unknown) {
   if (is_unknown) return error_response(404, unknown, error.message);
   // Clients repeat a request after 429 (containers/image, containerd), and not after 503.
   const int status = error.code == Code::resource ? 429 : http_status_of(error);
-  return error_response(status, status == 429 || status == 503 ? "TOOMANYREQUESTS" : "UNKNOWN", error.message);
+  const char* const code = status == 429 || status == 503 ? "TOOMANYREQUESTS" : status == 403 ? "DENIED" : "UNKNOWN";
+  return error_response(status, code, error.message);
 }
 
 }  // namespace
@@ -264,6 +265,7 @@ Response Registry::manifest(const Call& call, const Repository& repository, cons
 
 Response Registry::blob(const Call& call, const Repository& repository, const std::string& text) {
   const auto digest = parse_digest(text);
+  if (!digest && is_other_digest(text)) return error_response(404, "BLOB_UNKNOWN", "blobs have SHA-256 digests");
   if (!digest) return error_response(400, "DIGEST_INVALID", "not a SHA-256 digest");
   const auto bytes = find_blob(call, repository, *digest);
   if (!bytes) return failed(bytes.error(), "BLOB_UNKNOWN");
@@ -335,14 +337,14 @@ Response Registry::tags(const Call& call, const Repository& repository) {
 // The manifests whose `subject` is the digest.
 Response Registry::referrers(const Call& call, const Repository& repository, const std::string& text) {
   const auto digest = parse_digest(text);
-  if (!digest) return error_response(400, "DIGEST_INVALID", "not a SHA-256 digest");
+  if (!digest && !is_other_digest(text)) return error_response(400, "DIGEST_INVALID", "not a digest");
   const std::string type = httpd::parameter(call.target.query, "artifactType").value_or("");
   const auto models = models_in(repository);
   if (!models) return failed(models.error(), "NAME_UNKNOWN");
   List found;
   size_t looked_at = 0;
   for (const TaggedModel& each : *models) {
-    if (each.model->published == nullptr) continue;
+    if (!digest || each.model->published == nullptr) continue;
     for (const PublishedManifest& manifest : each.model->published->manifests) {
       if (++looked_at > kMaxReferrers) break;
       auto entry = referrer_in(*each.model, manifest.digest, *digest);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace weightfs::distribution_names_test {
 namespace {
 
@@ -24,6 +26,15 @@ TEST(RegistryNames, TagsHaveTheFormOfTheSpecification) {
   EXPECT_FALSE(is_tag("-x"));
   EXPECT_FALSE(is_tag("a/b"));
   EXPECT_FALSE(is_tag(std::string(129, 'a')));
+}
+
+TEST(RegistryNames, DigestsOfOtherAlgorithmsAreValid) {
+  EXPECT_TRUE(is_other_digest("sha512:" + std::string(128, 'a')));
+  EXPECT_TRUE(is_other_digest("blake3:" + std::string(64, '0')));
+  EXPECT_FALSE(is_other_digest("sha512:" + std::string(127, 'a')));
+  EXPECT_FALSE(is_other_digest("sha512:" + std::string(128, 'A')));
+  EXPECT_FALSE(is_other_digest("sha256:" + std::string(64, 'a')));
+  EXPECT_FALSE(is_other_digest("md5:" + std::string(32, 'a')));
 }
 
 TEST(RegistryNames, SourceNamesItsModelAndTag) {

@@ -22,6 +22,7 @@ using namespace test;
 using api_client::field;
 using api_client::text_of;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const char* const kOciTypes = "application/vnd.oci.image.manifest.v1+json";
@@ -275,6 +276,26 @@ TEST_F(RegistryTest, ReferrersAreAnEmptyIndex) {
   EXPECT_EQ(response.status, 200);
   EXPECT_THAT(text_of(response), HasSubstr("\"manifests\":[]"));
   EXPECT_EQ(field(response, "OCI-Filters-Applied"), "artifactType");
+}
+
+// spec.md, "Listing Referrers": an index without an artifactType has none in its descriptor.
+TEST(Registry, ReferrerHasAnArtifactTypeOnlyIfItStatesOne) {
+  const std::string subject = "sha256:" + std::string(64, '1');
+  const std::string begin = R"({"schemaVersion":2,"subject":{"digest":")" + subject + "\"},";
+  Served index(published_tree(begin + R"("mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]})", ""));
+  const std::string listed = text_of(index.ask("/v2/tiny/referrers/" + subject));
+  EXPECT_THAT(listed, HasSubstr("application/vnd.oci.image.index.v1+json\",\"digest\""));
+  EXPECT_THAT(listed, Not(HasSubstr("artifactType")));
+  Served manifest(published_tree(begin + R"("config":{"mediaType":"a/b"},"layers":[]})", ""));
+  EXPECT_THAT(text_of(manifest.ask("/v2/tiny/referrers/" + subject)), HasSubstr(R"("artifactType":"a/b")"));
+}
+
+TEST_F(RegistryTest, DigestsOfOtherAlgorithmsAreNotFound) {
+  const std::string digest = "sha512:" + std::string(128, '0');
+  EXPECT_EQ(ask("/v2/tiny/blobs/" + digest).status, 404);
+  EXPECT_EQ(ask("/v2/tiny/manifests/" + digest).status, 404);
+  EXPECT_THAT(text_of(ask("/v2/tiny/referrers/" + digest)), HasSubstr("\"manifests\":[]"));
+  EXPECT_EQ(ask("/v2/tiny/referrers/sha512:00").status, 400);
 }
 
 TEST_F(RegistryTest, RefusedRequestsHaveJsonAndTheChallenge) {
