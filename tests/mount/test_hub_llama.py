@@ -146,13 +146,16 @@ class Computes(MountTestCase):
         with HttpServer(folder) as server:
             url = f"{server.url}{name}/views/model.gguf"
             subprocess.run(["curl", "-fsS", "-o", self.path("curl.gguf"), url], check=True, timeout=LIMIT_S)
-            downloaded, = llama_cpp.run(self, [llama_cpp.download(url, self.path("downloads"))])
-        paths = [self.path("curl.gguf"), downloaded.get("path", downloaded)]
+            downloaded = llama_cpp.run(self, [
+                llama_cpp.download(url, self.path("downloads")),
+                llama_cpp.download(f"hf:views/{name}/model.gguf", self.path("of-the-hub"), server.url.rstrip("/"))])
+        paths = [self.path("curl.gguf"), *(each.get("path", each) for each in downloaded)]
         for path in paths:
             with open(path, "rb") as file, open(view, "rb") as mounted:
                 self.assertEqual(file.read(), mounted.read())
         mapped, *others = llama_cpp.run(self, [self.job(each) for each in (view, *paths)])
         self.assertNotIn("error", mapped)
+        self.assertEqual(len(mapped["generated"]), GENERATED)
         self.assertEqual(others, [mapped] * len(paths))
 
 

@@ -1,7 +1,9 @@
 """Unmodified clients of the Hub, of registries and of URLs read models from `weightfs serve`. semantics 29.12"""
 import base64
+import gzip
 import json
 import os
+import platform
 import random
 import shutil
 import subprocess
@@ -10,9 +12,11 @@ import unittest
 
 from http_serving import HttpServer
 from mounting import LIMIT_S, Tensor, TestCase
+import artifacts
 import npm_packages
 import stores
 
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # names of processors in images
 HUB_CLIENT, GGUF_CLIENT = "@huggingface/hub@2.17.5", "@huggingface/gguf@0.4.6"
 LARGE = 11 << 20  # more than the Hub stores in Git: the digest of the file is computed when a client asks for it
 
@@ -146,6 +150,54 @@ class Registries(Clients):
         self.assert_has_blobs(self.path("copy"))
         listed = json.loads(self.run_client(["skopeo", "list-tags", "--tls-verify=false", source.removesuffix(":latest")]))
         self.assertEqual(listed["Tags"], ["latest"])
+
+
+class ContainerImages(Clients):
+    """A container image in an image layout, with a plain and a compressed layer, for engines that unpack it."""
+
+    NOTE = b"a file of the second layer\n"
+
+    def setUp(self):
+        super().setUp()
+        layers = [artifacts.tar({"models/": b"", "models/small.gguf": self.gguf}),
+                  artifacts.tar({"etc/": b"", "etc/note": self.NOTE})]
+        config = {"architecture": MACHINES.get(platform.machine(), platform.machine()), "os": "linux", "config": {},
+                  "rootfs": {"type": "layers", "diff_ids": [artifacts.digest(layer) for layer in layers]}}
+        image = artifacts.Artifact(config_type="application/vnd.oci.image.config.v1+json", config=config)
+        image.add("application/vnd.oci.image.layer.v1.tar", layers[0])
+        image.add("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(layers[1], mtime=0))
+        self.digest = artifacts.digest(image.manifest())
+        os.mkdir(self.path("images"))
+        server = HttpServer(artifacts.layout(self.path("image"), ("v1", image)), folder=self.path("images"))
+        self.addCleanup(server.close)
+        self.image = f"127.0.0.1:{server.port}/image:v1"
+
+    def engine(self, program, *options):
+        """The beginning of its command lines: its storage is in the directory of the test, and mounts nothing."""
+        if shutil.which(program) is None:
+            self.skipTest(f"{program} is not installed")
+        if os.geteuid() != 0:
+            self.skipTest(f"{program} needs root, or a user namespace with many users, to unpack layers")
+        return [program, "--root", self.path("storage"), "--runroot", self.path("run"), "--storage-driver", "vfs", *options]
+
+    def assert_unpacked(self, root):
+        for name, content in (("models/small.gguf", self.gguf), ("etc/note", self.NOTE)):
+            with open(os.path.join(root, name), "rb") as file:
+                self.assertEqual(file.read(), content, name)
+
+    def test_buildah_begins_a_container_from_an_image(self):
+        buildah = self.engine("buildah")
+        name = self.run_client([*buildah, "from", "--quiet", "--tls-verify=false", f"docker://{self.image}"]).split()[-1]
+        digest = self.run_client([*buildah, "inspect", "--type", "image", "--format", "{{.FromImageDigest}}", self.image])
+        self.assertEqual(digest.strip(), self.digest)
+        self.assert_unpacked(self.run_client([*buildah, "mount", name]).strip())
+
+    def test_podman_pulls_an_image(self):
+        podman = self.engine("podman", "--tmpdir", self.path("tmp"))
+        self.run_client([*podman, "pull", "--quiet", "--tls-verify=false", self.image])
+        digest = self.run_client([*podman, "image", "inspect", "--format", "{{.Digest}}", self.image])
+        self.assertEqual(digest.strip(), self.digest)
+        self.assert_unpacked(self.run_client([*podman, "image", "mount", self.image]).strip())
 
 
 class Urls(Clients):

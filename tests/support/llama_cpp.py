@@ -52,7 +52,10 @@ const work = {
     const tokenizer = new Tokenizer(read("tokenizer.json"), read("tokenizer_config.json"));
     return { ids: texts.map((text) => tokenizer.encode(text, { add_special_tokens: false }).ids) };
   },
-  download: async ({ url, directory }) => ({ path: await resolveModelFile(url, { directory, cli: false }) }),
+  download: async ({ url, directory, endpoint }) => {
+    const endpoints = endpoint && { huggingFace: endpoint };
+    return { path: await resolveModelFile(url, { directory, cli: false, endpoints }) };
+  },
   load: async (job) => {
     const model = await llama.loadModel({ modelPath: job.path, gpuLayers: 0, useMmap: job.mmap ?? true });
     const result = job.texts ? { ids: job.texts.map((text) => model.tokenize(text, true)) } : {};
@@ -109,9 +112,10 @@ def ids(folder, texts):
     return {"work": "ids", "folder": folder, "texts": texts}
 
 
-def download(url, directory):
-    """A job that downloads a file in several ranges, as node-llama-cpp does."""
-    return {"work": "download", "url": url, "directory": directory}
+def download(url, directory, endpoint=None):
+    """A job that downloads a file in several ranges, as node-llama-cpp does. `url` may be hf:ORG/NAME/FILE, with the endpoint of a
+    Hub."""
+    return {"work": "download", "url": url, "directory": directory, "endpoint": endpoint}
 
 
 def memory(path, **context):
