@@ -1,13 +1,16 @@
 """Many hosts that read one model through one mirror: what the origin sends, and what the readers get (docs/fleet.md)."""
 import concurrent.futures
+import hashlib
 import os
 import re
+import socket
 import subprocess
 import unittest
 
 from fetching import FetchTestCase
 from hosts import Ethernet
 from http_serving import HttpServer
+from hub_server import Hub
 from mounting import LIMIT_S, Tensor, WEIGHTFS, until
 from servers import Nginx, Registry, needs
 import artifacts
@@ -15,6 +18,8 @@ import partial_downloads
 from artifacts import modelpack
 import stores
 from test_archives import noise
+from test_hub import VARIABLES
+from test_serve_hub import Client
 
 HOSTS = 8
 SIZE = 2 << 20
@@ -32,9 +37,9 @@ def configurations(title):
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root can create network namespaces")
-@needs("docker-registry", "ip")
-class FleetTestCase(FetchTestCase):
-    """An origin, a mirror that reaches it, and hosts that reach the mirror only."""
+@needs("ip")
+class HostsTestCase(FetchTestCase):
+    """A host for an origin, one for a mirror, which reaches the origin, and hosts that reach the mirror only."""
 
     def setUp(self):
         super().setUp()
@@ -42,6 +47,63 @@ class FleetTestCase(FetchTestCase):
         self.far = ethernet.host("10.77.1.1/24")
         self.near = ethernet.host("10.77.0.1/24", "10.77.1.2/24")
         self.hosts = [ethernet.host(f"10.77.0.{11 + i}/24") for i in range(HOSTS)]
+
+    def on_all(self, function):
+        """Calls the function with the number of each host, at the same time."""
+        with concurrent.futures.ThreadPoolExecutor(HOSTS) as pool:
+            return list(pool.map(function, range(HOSTS)))
+
+
+class MirroredHub(HostsTestCase):
+    """`weightfs serve --mirror hf=URL` near the hosts, with a token."""
+
+    SIZE, PART = 64 << 20, 4 << 20  # bytes of the file, and of a host that reads a part of it
+
+    def setUp(self):
+        super().setUp()
+        for name in VARIABLES:
+            os.environ.pop(name, None)  # restored by the patch of the base class
+        with self.far:
+            self.hub = Hub(self, address=self.far.address)
+        self.weights = noise(self.SIZE, seed=9)
+        self.hub.add("org/demo", {"model.safetensors": self.weights})
+        os.mkdir(self.path("served"))
+        options = ("--mirror", f"hf={self.hub.url}", "--allow", "org/*", "--insecure",
+                   "--token-file", self.write("token", b"of-the-fleet\n"))
+        with self.near:
+            server = HttpServer(options=options, listen=(f"{self.near.address}:0",), folder=self.path("served"))
+        self.addCleanup(server.close)
+        self.client = Client(server.url, "of-the-fleet")
+
+    def received_on(self, i, **fields):
+        """The status and the SHA-256 of what a host receives of the file."""
+        digest = hashlib.sha256()
+        with self.hosts[i], self.client.request("/org/demo/resolve/main/model.safetensors", **fields) as response:
+            while block := response.read(1 << 20):
+                digest.update(block)
+            return response.status, digest.hexdigest()
+
+    def test_hosts_that_read_a_cold_file_share_one_download(self):
+        with self.hosts[0], self.assertRaises(OSError):
+            socket.create_connection((self.far.address, self.hub.servers["hub"].port), timeout=LIMIT_S)
+        self.assertEqual(self.on_all(self.received_on), [(200, stores.sha256(self.weights))] * HOSTS)
+        self.assertLessEqual(self.hub.bytes("cdn"), 1.02 * self.SIZE)
+
+    def test_hosts_that_read_parts_cost_these_parts(self):
+        starts = [i * (self.SIZE // HOSTS) + 1000 for i in range(HOSTS)]
+        expected = [(206, stores.sha256(self.weights[start:start + self.PART])) for start in starts]
+        for _ in range(2):
+            self.assertEqual(self.on_all(lambda i: self.received_on(i, Range=f"bytes={starts[i]}-{starts[i] + self.PART - 1}")),
+                             expected)
+        self.assertLessEqual(self.hub.bytes("cdn"), 1.1 * HOSTS * self.PART)
+
+
+@needs("docker-registry")
+class FleetTestCase(HostsTestCase):
+    """An origin with a model, for hosts that read it through mirrors."""
+
+    def setUp(self):
+        super().setUp()
         self.origin = Registry(self, name="origin", host=self.far)
         self.tensors = [Tensor(f"blk.{i}", "int8", (SIZE,), noise(SIZE, seed=i + 1)) for i in range(6)]
         self.model = stores.gguf(self.tmp, self.tensors)
@@ -70,11 +132,6 @@ class FleetTestCase(FetchTestCase):
         with self.hosts[i]:
             return subprocess.run([WEIGHTFS, *argv], capture_output=True, text=True, timeout=LIMIT_S,
                                   env=self.environment(i, **more))
-
-    def on_all(self, function):
-        """Calls the function with the number of each host, at the same time."""
-        with concurrent.futures.ThreadPoolExecutor(HOSTS) as pool:
-            return list(pool.map(function, range(HOSTS)))
 
     def mount_on(self, i, *argv, **more):
         point = self.path(f"mnt{i}")

@@ -1,4 +1,4 @@
-"""A double of the Hugging Face Hub on 127.0.0.1, for tests: its API, and a second server in the role of its CDN, to which files in
+"""A double of the Hugging Face Hub for tests, on one address: its API, and a second server in the role of its CDN, to which files in
 LFS are redirected with a signed URL that expires. Both count requests and bytes. Standard library only.
 """
 import hashlib
@@ -107,9 +107,9 @@ class Repository:
 
 
 class Hub:
-    """The two servers. They end with `test`, or by stop()."""
+    """The two servers, at one address. They end with `test`, or by stop()."""
 
-    def __init__(self, test):
+    def __init__(self, test, address="127.0.0.1"):
         self.repositories = {}       # by (kind, id)
         self.renamed = {}            # old id: new id
         self.tokens = {}             # token: ids of the gated and private repositories that it may read
@@ -126,7 +126,8 @@ class Hub:
         self.delay = threading.Event()  # cleared: files in Git are not sent until it is set
         self.delay.set()
         self.lock = threading.Lock()
-        self.servers = {"hub": Server(test, self.answer), "cdn": Server(test, self.answer_of_cdn)}
+        self.servers = {"hub": Server(test, self.answer, address=address),
+                        "cdn": Server(test, self.answer_of_cdn, address=address)}
         self.url, self.cdn_url = (server.origin for server in self.servers.values())
 
     def stop(self):
