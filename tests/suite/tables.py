@@ -26,7 +26,7 @@ NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_api_attacks", "test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_many_attacks",
-         "test_memory", "test_numbers_attacks")
+         "test_many_clients", "test_memory", "test_numbers_attacks")
 
 # Mount tests that run with sanitizers as well, each with what it reaches that no unit test does: these run sanitized, too.
 # A start of a sanitized program takes five times as long.
@@ -95,10 +95,9 @@ NOT_SANITIZED = {
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_aws_certificates": DOWNLOADS, "test_cloud_registries": DOWNLOADS, "test_doctor_source": DOWNLOADS,
     "test_az": DOWNLOADS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_gs": DOWNLOADS,
-    "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_oci_conformance": CLIENTS,
-    "test_ollama": DOWNLOADS, "test_modelscope": DOWNLOADS,
-    "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS, "test_request_limits": DOWNLOADS, "test_header_file": DOWNLOADS,
-    "test_client_certificate": DOWNLOADS,
+    "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_oci_conformance": CLIENTS, "test_ollama": DOWNLOADS,
+    "test_many_clients": CLIENTS, "test_modelscope": DOWNLOADS, "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS,
+    "test_request_limits": DOWNLOADS, "test_header_file": DOWNLOADS, "test_client_certificate": DOWNLOADS,
     "test_registry": DOWNLOADS, "test_registry_logins": DOWNLOADS, "test_released_layers": DOWNLOADS,
     "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
     "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,

@@ -1,5 +1,5 @@
-"""A double of the Hugging Face Hub for tests, on one address: its API, and a second server in the role of its CDN, to which files in
-LFS are redirected with a signed URL that expires. Both count requests and bytes. Standard library only.
+"""A double of the Hugging Face Hub for tests, at one address: its API, and a second server in the role of its CDN, to which files
+in LFS are redirected with a signed URL that expires. Both count requests and bytes. Standard library only.
 """
 import hashlib
 import hmac
