@@ -26,7 +26,7 @@ NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8
 EXCLUSIVE = ("test_mounts", "test_system", "package_test")
 # Jobs that measure CPU time and memory. They run last, as many as there are processors.
 ALONE = ("test_api_attacks", "test_attacks", "test_changes", "test_http_attacks", "test_living_attacks", "test_many_attacks",
-         "test_many_clients", "test_memory", "test_numbers_attacks")
+         "test_many_clients", "test_memory", "test_numbers_attacks", "test_protocol_attacks")
 
 # Mount tests that run with sanitizers as well, each with what it reaches that no unit test does: these run sanitized, too.
 # A start of a sanitized program takes five times as long.
