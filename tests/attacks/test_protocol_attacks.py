@@ -106,7 +106,7 @@ class Protocols(HubTestCase):
         self.assertEqual(problems, [])
 
     def check_unasked(self, rows):
-        """The same, and nothing is requested from the Hub."""
+        """As check(), and nothing is requested from the Hub."""
         self.check(rows)
         self.assertEqual(self.hub.requests(), [])
 

@@ -168,9 +168,9 @@ ROWS = [
     missing(REFERRERS, "end-12a", "{name}/referrers/sha256:12", (400,)),
     missing(REFERRERS, "end-12a", "{name}/referrers/sha512:12", (400,)),
     missing("Pushing blobs", "end-4a", "{name}/blobs/uploads/", (404, 405), "POST"),
-    missing("Pushing manifests", "end-7a", "{name}/manifests/new", (404, 405), "PUT"),
+    missing("Pushing Manifests", "end-7a", "{name}/manifests/new", (404, 405), "PUT"),
     missing("Deleting tags", "end-9", "{name}/manifests/{tag}", (400, 404, 405), "DELETE"),
-    missing("Deleting blobs", "end-10", "{name}/blobs/{blob}", (400, 404, 405), "DELETE"),
+    missing("Deleting Blobs", "end-10", "{name}/blobs/{blob}", (400, 404, 405), "DELETE"),
 ]
 
 
