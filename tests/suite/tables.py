@@ -8,7 +8,7 @@ EXHAUSTIVE = "EXHAUSTIVE" in os.environ  # see LEFT_OUT
 WHOLE_TIME_LIMIT = (8 * 60 if EXHAUSTIVE else 73) * 60  # jobs that would begin later fail
 # Tests that ran with another build and would begin later are skipped, with that reason.
 REPEATS_UNTIL = WHOLE_TIME_LIMIT if EXHAUSTIVE else 50 * 60
-FUZZING = 2  # seconds for each target
+FUZZING = 1  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
 COMMANDS = ("test_archives", "test_cases_", "test_cli", "test_compare", "test_export", "test_names", "test_numbers",
