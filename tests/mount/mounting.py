@@ -262,13 +262,13 @@ class MountTestCase(TestCase):
         halt(server)
         return server
 
-    def foreground(self, *argv, at="mnt"):
+    def foreground(self, *argv, at="mnt", env=None):
         """Starts `weightfs mount -f` and returns it when the mount is usable; it logs only errors."""
         point = self.path(at)
         process = subprocess.Popen([
             WEIGHTFS, "mount", "-f", "--log-level", "warning",
             *([] if "--wait-for-network" in argv else ["--wait-for-network", "0"]), *argv, point
-        ], stderr=subprocess.PIPE, text=True)
+        ], stderr=subprocess.PIPE, text=True, env=env)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

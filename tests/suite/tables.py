@@ -20,6 +20,7 @@ NOT_QUICK = {"test_page": NEEDS_BROWSER, "test_plot_sizes": "draws pictures of 8
              "test_hub_llama": "installs llama.cpp", "test_llama_memory": "installs llama.cpp",
              "package_test": NEEDS_PACKAGE, "image_test": NEEDS_PACKAGE, "kubernetes_test": NEEDS_PACKAGE,
              "test_real_servers": "starts registries and object stores", "test_memory": "takes a minute",
+             "test_expiring_keys": "waits until keys have ended twenty times",
              "test_systemd": "starts systemd in a container"}
 
 # Jobs that run one at a time, beside those that mount nothing: they unmount or count what other tests mount.
@@ -94,6 +95,7 @@ NOT_SANITIZED = {
     "test_llama_memory": IN_UNIT_TESTS, "test_page_metadata": CLIENTS, "test_page_dropped": CLIENTS,
     "test_http_clients": CLIENTS, "test_http_origins": CLIENTS, "test_http_replaced": CLIENTS,
     "test_aws_certificates": DOWNLOADS, "test_cloud_registries": DOWNLOADS, "test_doctor_source": DOWNLOADS,
+    "test_expiring_keys": DOWNLOADS,
     "test_az": DOWNLOADS, "test_fetching": DOWNLOADS, "test_fetching_crashes": DOWNLOADS, "test_gs": DOWNLOADS,
     "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_oci_conformance": CLIENTS, "test_ollama": DOWNLOADS,
     "test_many_clients": CLIENTS, "test_modelscope": DOWNLOADS, "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS,

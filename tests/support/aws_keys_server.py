@@ -30,6 +30,7 @@ class KeysServer:
         self.login = "login-of-the-user"         # of single sign-on
         self.signers = {}                        # {id: (secret, token)} of AssumeRole and GetAuthorizationToken
         self.logins = []                         # pairs of a name and a password for registries
+        self.login_ends = {}                     # {pair: seconds since 1970}
         self.login_region = REGION
         self.refusal = None                      # (status, code): every answer
         self.lock = threading.Lock()
@@ -130,8 +131,9 @@ class KeysServer:
         with self.lock:
             self.logins.append(("AWS", f"password-of-a-registry-{len(self.logins) + 1}"))
             name, password = self.logins[-1]
-        end = self.store.clock() + datetime.timedelta(seconds=self.lifetime)
-        data = {"authorizationToken": base64.b64encode(f"{name}:{password}".encode()).decode(), "expiresAt": end.timestamp()}
+            end = self.store.clock().timestamp() + self.lifetime
+            self.login_ends[name, password] = end
+        data = {"authorizationToken": base64.b64encode(f"{name}:{password}".encode()).decode(), "expiresAt": end}
         return 200, "application/json", json.dumps({"authorizationData": [data] if service == "ecr" else data})
 
     def error(self, status, code):

@@ -57,6 +57,7 @@ class GcsServer:
         self.buckets, self.public, self.versioned, self.older = {}, set(), set(), {}
         self.lifetime, self.page = lifetime, page
         self.tokens = {}            # {token: its end}
+        self.grace = 0              # seconds that a token is accepted after its end: its clock is late
         self.issued = []
         self.accepts = None         # further tokens: f(token)
         self.payer = None           # the project that a request must name
@@ -126,7 +127,7 @@ class GcsServer:
         if not given:
             raise Refused(403, "AccessDenied", "Access denied.")
         token = given.removeprefix("Bearer ")
-        if token != given and (self.tokens.get(token, 0) > time.time() or (self.accepts and self.accepts(token))):
+        if token != given and (self.tokens.get(token, 0) + self.grace > time.time() or (self.accepts and self.accepts(token))):
             return
         raise Refused(401, "AuthenticationRequired", "Authentication required.",
                       headers={"WWW-Authenticate": 'Bearer realm="https://accounts.google.com/"'})

@@ -57,26 +57,32 @@ class RegistryServer:
 
 
 class TokenRegistry(RegistryServer):
-    """A registry at a name, which accepts tokens of its token server. `is_public`: it gives them without a login, too."""
+    """A registry at a name (None: at its address), which accepts tokens of its token server until they end. `is_public`: it gives
+    them without a login, too."""
     realm = "/v2/token"
 
-    def __init__(self, test, name, tls, is_public=False):
-        self.name, self.is_public = name, is_public
-        self.tokens = []
+    def __init__(self, test, name=None, tls=None, is_public=False):
+        self.is_public = is_public
+        self.tokens = {}  # {token: its end}
         self.lifetime = 3600
+        self.grace = 0    # seconds that a token is accepted after its end: its clock is late
         super().__init__(test, tls=tls)
+        self.name = name or self.host
+        self.url = f"https://{name}" if name else self.server.origin
 
     def answer(self, request):
         return self.token(request) if request.path == self.realm else super().answer(request)
 
     def check_login(self, request):
-        if request.authorization not in [f"Bearer {token}" for token in self.tokens]:
-            challenge = f'Bearer realm="https://{self.name}{self.realm}",service="{self.name}",scope="repository:team/tiny:pull"'
+        scheme, _, token = request.authorization.partition(" ")
+        if scheme != "Bearer" or self.tokens.get(token, 0) + self.grace <= time.time():
+            challenge = f'Bearer realm="{self.url}{self.realm}",service="{self.name}",scope="repository:team/tiny:pull"'
             raise Refusal(401, {"WWW-Authenticate": challenge}, b'{"errors": [{"code": "UNAUTHORIZED"}]}')
 
     def issue(self):
-        self.tokens.append(f"token-of-the-registry-{len(self.tokens) + 1}")
-        return 200, {}, json.dumps({"access_token": self.tokens[-1], "expires_in": self.lifetime}).encode()
+        token = f"token-of-the-registry-{len(self.tokens) + 1}"
+        self.tokens[token] = time.time() + self.lifetime
+        return 200, {}, json.dumps({"access_token": token, "expires_in": self.lifetime}).encode()
 
     def token(self, request):
         is_anonymous = self.is_public and not request.authorization

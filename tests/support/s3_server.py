@@ -83,6 +83,7 @@ class S3Server:
         self.versions = {}        # {(bucket, key, ID): StoredObject}
         self.region, self.token, self.page = region, token, page
         self.keys = {KEY_ID: Key(SECRET)}  # the access keys that are valid
+        self.grace = datetime.timedelta(0)  # keys are accepted so long after their expiry: its clock is late
         self.before = []          # scripts that are called first with each request; one that returns a response has answered
         self.v2 = None            # "ignored": it lists by ListObjects only; a status: it refuses ListObjectsV2 with that
         self.listing = None       # replaces the page of a listing: f(query) -> XML
@@ -148,7 +149,7 @@ class S3Server:
         token = key.token or self.token
         if token is not None and (headers.get("x-amz-security-token") != token or "x-amz-security-token" not in names):
             raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
-        if key.expiry and self.clock() >= key.expiry:
+        if key.expiry and self.clock() >= key.expiry + self.grace:
             raise Refused(400, "ExpiredToken", "The provided token has expired.")
         when = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
         if day != date[:8] or abs((self.clock() - when).total_seconds()) > 15 * 60:
