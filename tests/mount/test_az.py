@@ -1,18 +1,28 @@
-"""Models in Azure Blob Storage, mounted from a double that verifies signatures and tokens: the bytes, the requests, and who sends
-them."""
+"""Models in Azure Blob Storage, mounted from a double that verifies signatures and tokens, and from Azurite: the bytes, the
+requests, and who sends them."""
+import base64
+import datetime
 import errno
 import hashlib
+import hmac
 import json
 import os
+import signal
+import subprocess
 import time
 import unittest
+import urllib.parse
+import urllib.request
 
 from fetching import FetchTestCase
-from mounting import run
-from azure_server import ACCOUNT, KEY, SAS, AzureServer
-from test_urls import KIB, tensors
+from mounting import run, until
+from azure_server import ACCOUNT, KEY, SAS, AzureServer, signature
+from servers import ended_with_parent, listening_port
+from test_urls import KIB, MIB, tensors
+import npm_packages
 import stores
 
+AZURITE = "3.35.0"  # later ones need Node 22
 EACH_READ = ("--all", "--no-cache", "--prefetch=off")  # is a request
 
 
@@ -24,8 +34,11 @@ class AzureTestCase(FetchTestCase):
         for name in list(os.environ):
             if name.startswith(("AZURE_", "IDENTITY_")):
                 del os.environ[name]  # restored after the test
-        self.store = AzureServer(self, lifetime=self.lifetime)
+        self.store = self.start_store()
         os.environ.update(AZURE_STORAGE_ENDPOINT=self.store.url, AZURE_STORAGE_ACCOUNT_NAME=ACCOUNT)
+
+    def start_store(self):
+        return AzureServer(self, lifetime=self.lifetime)
 
     def login(self):
         os.environ["AZURE_STORAGE_ACCOUNT_KEY"] = KEY
@@ -281,6 +294,117 @@ class RevokedTokens(AzureTestCase):
         with self.assertRaises(OSError) as caught:
             self.read_whole(point, "001.bin")
         self.assertEqual(caught.exception.errno, errno.EACCES)
+
+
+class FromAzurite(AzureTestCase):
+    """The emulator of Microsoft. It verifies signatures, and lists and sends blobs in its own way: all blobs in one page, with
+    empty elements, and chunked."""
+    NAME = "with space/m + é & <b>=%.safetensors"
+
+    def start_store(self):
+        folder = npm_packages.folder_with(f"azurite@{AZURITE}")
+        if folder is None:
+            self.skipTest("azurite is not installed")
+        program = os.path.join(folder, "node_modules", "azurite", "dist", "src", "blob", "main.js")
+        os.mkdir(self.path("store"))
+        with open(self.path("azurite.log"), "wb") as log:
+            self.process = subprocess.Popen(
+                ["node", program, "--blobHost", "127.0.0.1", "--blobPort", "0", "--location", self.path("store"), "--silent",
+                 "--disableTelemetry"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
+                preexec_fn=ended_with_parent(signal.SIGKILL))
+        self.addCleanup(self.end_store)
+        until(lambda: listening_port(self.process.pid) or self.process.poll() is not None, "azurite does not start")
+        self.assertIsNone(self.process.poll(), self.read("azurite.log"))
+        self.origin = f"http://127.0.0.1:{listening_port(self.process.pid)}"
+        self.url = f"{self.origin}/{ACCOUNT}"
+        return self
+
+    def end_store(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+    def put(self, target, data=b"", **headers):
+        """A signed request, by the implementation of the double."""
+        path = f"/{ACCOUNT}/{target}"
+        now = datetime.datetime.now(datetime.timezone.utc)
+        sent = {"x-ms-version": "2023-11-03", "x-ms-date": now.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+                "content-type": "application/octet-stream", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        if data:
+            sent["content-length"] = str(len(data))
+        sent["authorization"] = f"SharedKey {ACCOUNT}:{signature(KEY, 'PUT', path, sent)}"
+        with urllib.request.urlopen(urllib.request.Request(self.origin + path, data, sent, method="PUT"), timeout=60) as answer:
+            self.assertEqual(answer.status, 201)
+
+    def upload(self, name, data, container="models"):
+        self.put(f"{container}/{urllib.parse.quote(name)}", data, x_ms_blob_type="BlockBlob")
+
+    def upload_models(self, **access):
+        self.put("models?restype=container", **access)
+        written = tensors(3, MIB)
+        data = stores.safetensors(self.path("."), written)
+        for name in ("zoo/a.safetensors", "zoo/b.safetensors", self.NAME):
+            self.upload(name, data)
+        self.upload("zoo/notes.txt", b"text")
+        return written
+
+    def assert_models_are_right(self, written):
+        point = self.mount("--all", f"az://{ACCOUNT}/models", at="all")
+        self.assertEqual(sorted(os.listdir(point)), ["with space", "zoo"])
+        self.assertEqual(self.read_whole(point, "zoo", "notes.txt"), b"text")
+        point = self.mount(f"az://{ACCOUNT}/models/zoo/")
+        for name in ("a.safetensors", "b.safetensors"):
+            for tensor in written:
+                self.assertEqual(self.read_whole(point, name, "tensors", tensor.name), tensor.data)
+        point = self.mount("--no-cache", f"az://{ACCOUNT}/models/{self.NAME}", at="name")
+        self.assertEqual(self.read_whole(point, "tensors", written[2].name), written[2].data)
+        status, text = self.message(f"az://{ACCOUNT}/models/absent")
+        self.assertEqual(status, 3)
+        self.assertIn("no such blob, and no blobs below it", text)
+
+    def shared_access(self, permissions, end="2190-01-01T00:00:00Z"):
+        """A signature for the account. ("Create an account SAS", version 2020-12-06 and later.)"""
+        fields = {"sv": "2023-11-03", "ss": "b", "srt": "sco", "sp": permissions, "se": end}
+        text = "\n".join([ACCOUNT, permissions, "b", "sco", "", end, "", "", fields["sv"], "", ""])
+        mac = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()
+        return urllib.parse.urlencode({**fields, "sig": base64.b64encode(mac).decode()})
+
+    def refused(self):
+        status, text = self.message(f"az://{ACCOUNT}/models/zoo/a.safetensors")
+        self.assertEqual(status, 4)
+        return text
+
+    # semantics 23.10
+    def test_requests_are_signed_by_the_key(self):
+        written = self.upload_models()
+        self.login()
+        self.assert_models_are_right(written)
+        self.assertIn("ContainerNotFound: The specified container does not exist", self.message(f"az://{ACCOUNT}/absent/x")[1])
+        os.environ["AZURE_STORAGE_ACCOUNT_KEY"] = base64.b64encode(b"another key").decode()
+        self.assertIn("AuthorizationFailure: Server failed to authenticate the request", self.refused())
+
+    # semantics 23.10
+    def test_shared_access_signature_may_read_and_list(self):
+        written = self.upload_models()
+        os.environ["AZURE_STORAGE_SAS_TOKEN"] = self.shared_access("rl")
+        self.assert_models_are_right(written)
+        os.environ["AZURE_STORAGE_SAS_TOKEN"] = self.shared_access("rl", end="2020-01-01T00:00:00Z")
+        self.assertIn("AuthorizationFailure", self.refused())
+
+    # semantics 23.10
+    def test_public_container_needs_no_key(self):
+        self.assert_models_are_right(self.upload_models(x_ms_blob_public_access="container"))
+
+    # semantics 23.10
+    def test_replaced_blob_is_an_error_of_the_read(self):
+        self.upload_models()
+        self.upload("zoo/notes.txt", bytes(3000))
+        self.login()
+        point = self.mount(*EACH_READ, f"az://{ACCOUNT}/models/zoo/")
+        self.upload("zoo/notes.txt", b"\xff" * 3000)
+        with self.assertRaises(OSError) as caught:
+            self.read_whole(point, "notes.txt")
+        self.assertEqual(caught.exception.errno, errno.EIO)
 
 
 if __name__ == "__main__":
