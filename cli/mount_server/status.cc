@@ -108,9 +108,14 @@ Map as_value(const http::Waiting& waiting) {
 
 Map as_value(const std::map<std::string, http::KeyOrigin>& keys) {
   Map out;
-  for (const auto& [origin, key] : keys)
-    out.append(to_utf8(origin), map_of({{"from", to_utf8(key.from)},
-                                        {"read", utc_time({std::chrono::system_clock::to_time_t(key.read), 0})}}));
+  const auto as_text = [](std::chrono::sys_seconds time) {
+    return utc_time({std::chrono::system_clock::to_time_t(time), 0});
+  };
+  for (const auto& [origin, key] : keys) {
+    Map entry = map_of({{"from", to_utf8(key.from)}, {"read", as_text(key.read)}});
+    if (key.expires) entry.append("expires", as_text(*key.expires));
+    out.append(to_utf8(origin), std::move(entry));
+  }
   return out;
 }
 

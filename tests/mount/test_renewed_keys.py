@@ -65,7 +65,9 @@ class RenewedKeysTestCase(S3TestCase):
 
     def assert_keys_are_from(self, point, origin):
         text = self.read_whole(point, ".weightfs", "status.json").decode()
-        self.assertEqual(json.loads(text)["keys"][self.store.url]["from"], origin)
+        sent = json.loads(text)["keys"][self.store.url]
+        self.assertEqual(sent["from"], origin)
+        self.assertIn(sent["expires"], [key.expiry.strftime("%Y-%m-%dT%H:%M:%SZ") for _, key in self.service.issued])
         for secret in self.service.secrets():
             self.assertNotIn(secret, text)
 

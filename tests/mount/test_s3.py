@@ -623,6 +623,7 @@ class RotatedKeys(S3TestCase):
                 key = json.loads(text)["keys"][self.store.url]
                 self.assertEqual(key["from"], self.path("keys/credentials"))
                 self.assertRegex(key["read"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+                self.assertNotIn("expires", key)
                 for secret in (KEY_ID, SECRET, "first"):
                     self.assertNotIn(secret, text)
         self.login(token="first")

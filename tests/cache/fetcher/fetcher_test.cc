@@ -36,13 +36,14 @@ using ::testing::Pair;
 
 constexpr int kForged = 3'000;
 constexpr std::chrono::sys_seconds kReadAt{std::chrono::seconds(1'800'000'000)};
+constexpr std::chrono::sys_seconds kExpiry{std::chrono::seconds(1'800'003'600)};
 
 class FileOfKeys final : public http::Credentials {
  public:
   explicit FileOfKeys(std::string server) : server_(std::move(server)) {}
   std::string authorization() override { return "Bearer secret"; }
   std::string description() override { return "as " + server_; }
-  http::KeyOrigin key_origin() override { return {"/home/me/keys", kReadAt}; }
+  http::KeyOrigin key_origin() override { return {"/home/me/keys", kReadAt, kExpiry}; }
 
  private:
   const std::string server_;
@@ -140,7 +141,7 @@ TEST_F(Fetched, OriginOfKeysIsToldWithoutThem) {
   request.credentials = client_->credentials({CredentialsName::Kind::hub, server.url("")}).value();
   EXPECT_EQ(send(request), "404 ");
   const std::string origin = http::origin_of(server.url(""));
-  EXPECT_THAT(client_->keys(), ElementsAre(Pair(origin, http::KeyOrigin{"/home/me/keys", kReadAt})));
+  EXPECT_THAT(client_->keys(), ElementsAre(Pair(origin, http::KeyOrigin{"/home/me/keys", kReadAt, kExpiry})));
 }
 
 TEST_F(Fetched, LargeBodyArrivesWhole) {
