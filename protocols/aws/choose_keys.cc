@@ -269,7 +269,8 @@ Result<ChosenKeys> Chooser::choose() {
 
 }  // namespace
 
-Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region) {
+Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region,
+                                const std::string& domain) {
   const bool is_ignored = is_true(environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"));
   std::string url = is_ignored ? "" : environment(variable);
   while (url.ends_with('/')) url.pop_back();
@@ -280,8 +281,8 @@ Result<std::string> service_url(const char* variable, const std::string& host, c
   }
   if (!is_dns_label(region))
     return failure(Code::unsupported, fmt::format("not a valid AWS region: {}", quoted(region)));
-  const char* const domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  return fmt::format("https://{}.{}.{}", host, region, domain);
+  const std::string usual = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  return fmt::format("https://{}.{}.{}", host, region, domain.empty() ? usual : domain);
 }
 
 Result<ChosenKeys> choose_keys(const ChoiceOf& of) { return Chooser(of).choose(); }

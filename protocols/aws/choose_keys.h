@@ -35,7 +35,8 @@ Result<ChosenKeys> choose_keys(const ChoiceOf& of);
 
 /// The URL of a service of AWS in a region, "https://sts.eu-west-1.amazonaws.com" for the host "sts", or what a
 /// variable names instead; without `/` at its end. Fails with unsupported if either is not valid.
-Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region);
+Result<std::string> service_url(const char* variable, const std::string& host, const std::string& region,
+                                const std::string& domain = {});
 
 /// Whether this machine is an instance of EC2, by the vendor in DMI. The file is read once, because a sandbox hides it.
 bool is_instance_of_ec2();

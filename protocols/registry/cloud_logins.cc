@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <utility>
@@ -22,6 +23,7 @@ namespace {
 using s3::UserKeys;
 
 constexpr const char* kPublicAmazon = "public.ecr.aws";
+constexpr const char* kPublicDualStack = "ecr-public.aws.com";
 constexpr size_t kMaxReason = 300;
 
 bool is_host_label(std::string_view text) {
@@ -35,6 +37,30 @@ std::string_view label_before(std::string_view host, std::string_view domain) {
   if (!host.ends_with(domain)) return {};
   host.remove_suffix(domain.size());
   return is_host_label(host) ? host : std::string_view();
+}
+
+// The names of registries of an account, and of the API for them: what is before and after the region.
+struct AmazonNames {
+  std::string_view before;
+  std::string_view after;
+  std::string_view api_before;
+  std::string_view api_after;
+  bool is_china = false;
+};
+
+constexpr std::array<AmazonNames, 6> kAmazonNames{{
+    {".dkr.ecr.", ".amazonaws.com", "api.ecr", "amazonaws.com", false},
+    {".dkr.ecr-fips.", ".amazonaws.com", "ecr-fips", "amazonaws.com", false},
+    {".dkr.ecr.", ".amazonaws.com.cn", "api.ecr", "amazonaws.com.cn", true},
+    {".dkr-ecr.", ".on.aws", "ecr", "api.aws", false},
+    {".dkr-ecr-fips.", ".on.aws", "ecr-fips", "api.aws", false},
+    {".dkr-ecr.", ".on.amazonwebservices.com.cn", "ecr", "api.amazonwebservices.com.cn", true},
+}};
+
+// One audience of tokens is for all clouds of Azure. (sigs.k8s.io/cloud-provider-azure, acr-credential-provider.)
+bool is_azure_registry(std::string_view host) {
+  return std::ranges::any_of(std::array{".azurecr.io", ".azurecr.us", ".azurecr.cn"},
+                             [&](const char* domain) { return !label_before(host, domain).empty(); });
 }
 
 bool is_google_registry(std::string_view host) {
@@ -121,7 +147,8 @@ Result<FoundLogin> login_of_amazon(const AmazonRegistry& registry, const UserKey
                                    http::Client& client, const std::stop_token& stop) {
   const std::string name = "login of " + registry.service;
   const auto name_it = [&](const Error& error) { return aws::named(name, error); };
-  const std::string url = TRY(aws::service_url(registry.variable, registry.host, registry.region)) + "/";
+  const std::string url =
+      TRY(aws::service_url(registry.variable, registry.host, registry.region, registry.domain)) + "/";
   if (!is_confidential(http::origin_of(url)))
     return failure(Code::forbidden, fmt::format("{}={}: refused; it must be https://, or http:// to a loopback address",
                                                 registry.variable, http::printable_url(url)));
@@ -187,23 +214,28 @@ Result<FoundLogin> login_of_cloud(UserKeys& keys, Cloud cloud, const std::string
 
 std::optional<AmazonRegistry> amazon_registry(std::string_view host) {
   constexpr size_t kAccount = 12;  // digits
-  constexpr std::string_view kPlain = ".dkr.ecr.", kFips = ".dkr.ecr-fips.", kDomain = ".amazonaws.com", kChina = ".cn";
-  if (host == kPublicAmazon)
-    return AmazonRegistry{"us-east-1", "api.ecr-public", "ecr-public", "SpencerFrontendService.GetAuthorizationToken",
-                          "AWS_ENDPOINT_URL_ECR_PUBLIC"};
+  if (host == kPublicAmazon || host == kPublicDualStack) {
+    const bool is_plain = host == kPublicAmazon;
+    return AmazonRegistry{
+        "us-east-1",  is_plain ? "api.ecr-public" : "ecr-public",     is_plain ? "amazonaws.com" : "api.aws",
+        "ecr-public", "SpencerFrontendService.GetAuthorizationToken", "AWS_ENDPOINT_URL_ECR_PUBLIC"};
+  }
   const bool is_account = host.size() > kAccount &&
                           std::ranges::all_of(host.substr(0, kAccount), [](char c) { return c >= '0' && c <= '9'; });
   if (!is_account) return std::nullopt;
   host.remove_prefix(kAccount);
-  const bool is_fips = host.starts_with(kFips);
-  if (!is_fips && !host.starts_with(kPlain)) return std::nullopt;
-  host.remove_prefix(is_fips ? kFips.size() : kPlain.size());
-  const bool is_china = host.ends_with(kChina);
-  if (is_china) host.remove_suffix(kChina.size());
-  const std::string_view region = label_before(host, kDomain);
-  if (region.empty() || region.starts_with("cn-") != is_china) return std::nullopt;
-  return AmazonRegistry{std::string(region), is_fips ? "ecr-fips" : "api.ecr", "ecr",
-                        "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken", "AWS_ENDPOINT_URL_ECR"};
+  for (const AmazonNames& names : kAmazonNames) {
+    if (!host.starts_with(names.before)) continue;
+    const std::string_view region = label_before(host.substr(names.before.size()), names.after);
+    if (region.empty() || region.starts_with("cn-") != names.is_china) continue;
+    return AmazonRegistry{std::string(region),
+                          std::string(names.api_before),
+                          std::string(names.api_after),
+                          "ecr",
+                          "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken",
+                          "AWS_ENDPOINT_URL_ECR"};
+  }
+  return std::nullopt;
 }
 
 Result<FoundLogin> CloudLogins::find(const std::string& registry, const std::string& token_server,
@@ -229,7 +261,7 @@ Cloud cloud_of(std::string_view origin) {
   const std::string_view host = registry::https_host(origin);
   if (registry::amazon_registry(host)) return Cloud::amazon;
   if (registry::is_google_registry(host)) return Cloud::google;
-  return registry::label_before(host, ".azurecr.io").empty() ? Cloud::none : Cloud::azure;
+  return registry::is_azure_registry(host) ? Cloud::azure : Cloud::none;
 }
 
 }  // namespace weightfs

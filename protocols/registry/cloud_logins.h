@@ -23,13 +23,15 @@ namespace weightfs::registry {
 struct AmazonRegistry {
   std::string region;
   std::string host;      ///< of the API, before the region: "api.ecr"
+  std::string domain;    ///< after it: "amazonaws.com"
   std::string service;   ///< in signatures
   std::string target;    ///< the action
   const char* variable;  ///< that may name another URL for the API
 };
 
-/// That of a whole host name without a port, `ACCOUNT.dkr.ecr.REGION.amazonaws.com`, or `public.ecr.aws`; nothing for
-/// any other name.
+/// That of a whole host name without a port, `ACCOUNT.dkr.ecr.REGION.amazonaws.com`, or `public.ecr.aws`, also of their
+/// dual-stack names; nothing for any other name. The API of a dual-stack name has one, too. (docs.aws.amazon.com,
+/// "Making requests to Amazon ECR registries", "Amazon ECR endpoints and quotas".)
 std::optional<AmazonRegistry> amazon_registry(std::string_view host);
 
 /// The user's keys for clouds. None is null.

@@ -62,12 +62,16 @@ class CloudLoginsTest : public testing::Test {
 
 TEST(CloudOf, WholeNamesOfHostsCount) {
   const auto of = [](const std::string& host) { return cloud_of("https://" + host + ":443"); };
-  for (const char* const host : {kHost, "123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com",
-                                 "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn", "public.ecr.aws"})
+  for (const char* const host :
+       {kHost, "123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com",
+        "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn", "public.ecr.aws", "123456789012.dkr-ecr.us-east-1.on.aws",
+        "123456789012.dkr-ecr-fips.us-gov-east-1.on.aws", "123456789012.dkr-ecr.cn-north-1.on.amazonwebservices.com.cn",
+        "ecr-public.aws.com"})
     EXPECT_EQ(of(host), Cloud::amazon) << host;
   for (const char* const host : {"gcr.io", "eu.gcr.io", "us-central1-docker.pkg.dev"})
     EXPECT_EQ(of(host), Cloud::google) << host;
-  EXPECT_EQ(of("team.azurecr.io"), Cloud::azure);
+  for (const char* const host : {"team.azurecr.io", "team.azurecr.us", "team.azurecr.cn"})
+    EXPECT_EQ(of(host), Cloud::azure) << host;
   for (const char* const host : {"123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.org",
                                  "x.dkr.ecr.us-east-1.amazonaws.com.evil.org",
                                  "x.dkr.ecr.us-east-1.amazonaws.com",
@@ -79,6 +83,16 @@ TEST(CloudOf, WholeNamesOfHostsCount) {
                                  "123456789012.dkr.ecr.us-east-1.amazonaws.com.cn",
                                  "123456789012.dkr.ecr.cn-north-1.amazonaws.com",
                                  "123456789012.dkr.ecr.us-east-1.amazonaws.org",
+                                 "123456789012.dkr-ecr.us-east-1.amazonaws.com",
+                                 "123456789012.dkr.ecr.us-east-1.on.aws",
+                                 "123456789012.dkr-ecr.cn-north-1.on.aws",
+                                 "123456789012.dkr-ecr.us-east-1.on.amazonwebservices.com.cn",
+                                 "123456789012.dkr-ecr.a.b.on.aws",
+                                 "123456789012.dkr-ecr..on.aws",
+                                 "x.dkr-ecr.us-east-1.on.aws",
+                                 "123456789012.dkr-ecr.us-east-1.on.aws.evil.org",
+                                 "a.ecr-public.aws.com",
+                                 "ecr-public.aws.com.evil.org",
                                  "a.public.ecr.aws",
                                  "public.ecr.aws.evil.org",
                                  "notgcr.io",
@@ -90,6 +104,9 @@ TEST(CloudOf, WholeNamesOfHostsCount) {
                                  "a.us-docker.pkg.dev",
                                  "us-docker.pkg.dev.evil.org",
                                  "azurecr.io",
+                                 "team.azurecr.de",
+                                 "team.azurecr.us.evil.org",
+                                 "a.b.azurecr.cn",
                                  "a.b.azurecr.io",
                                  "team.azurecr.io.evil.org",
                                  "a@team.azurecr.io",
@@ -139,10 +156,19 @@ TEST_F(CloudLoginsTest, PublicRegistryOfAmazonHasItsOwnApi) {
 
 TEST_F(CloudLoginsTest, OtherApisOfAmazonAreInTheSameCloud) {
   origins = {"https://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn:443",
-             "https://123456789012.dkr.ecr-fips.us-east-1.amazonaws.com:443"};
-  EXPECT_TRUE(find(origins[0]) && find(origins[1]));
-  EXPECT_EQ(requests().at(0).url, "https://api.ecr.cn-north-1.amazonaws.com.cn/");
-  EXPECT_EQ(requests().at(1).url, "https://ecr-fips.us-east-1.amazonaws.com/");
+             "https://123456789012.dkr.ecr-fips.us-east-1.amazonaws.com:443",
+             "https://123456789012.dkr-ecr.us-east-1.on.aws:443",
+             "https://123456789012.dkr-ecr-fips.us-east-1.on.aws:443",
+             "https://123456789012.dkr-ecr.cn-north-1.on.amazonwebservices.com.cn:443",
+             "https://ecr-public.aws.com:443"};
+  for (const std::string& origin : std::vector(origins)) EXPECT_TRUE(find(origin)) << origin;
+  std::vector<std::string> urls;
+  for (const http::Request& request : requests()) urls.push_back(request.url);
+  EXPECT_THAT(
+      urls,
+      ElementsAre("https://api.ecr.cn-north-1.amazonaws.com.cn/", "https://ecr-fips.us-east-1.amazonaws.com/",
+                  "https://ecr.us-east-1.api.aws/", "https://ecr-fips.us-east-1.api.aws/",
+                  "https://ecr.cn-north-1.api.amazonwebservices.com.cn/", "https://ecr-public.us-east-1.api.aws/"));
 }
 
 TEST_F(CloudLoginsTest, VariableWithAnUnsafeApiIsRefused) {
