@@ -104,6 +104,8 @@ std::string region_of(const std::string& url, const std::string& bucket);
 bool is_of_bucket(const std::string& url, const std::string& bucket, const std::string& endpoint,
                   const std::string& folder);
 
+struct StatedHash;
+
 /// What names an object: its key, and a version of it.
 struct ObjectName {
   std::string key;
@@ -163,6 +165,7 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   Error unreachable(const Error& error, std::string_view key) const;
   Result<std::optional<OpenObject>> find_online(const ObjectName& name);
   Result<OpenObject> open_found(const Answer& answer, ObjectName name, const download::FileVersion& version);
+  SourcePtr with_checksum(SourcePtr bytes, const StatedHash& stated, const std::string& key);
   bool is_refused(const std::string& key) const;
   void refuse(const std::string& key);
   Result<SourcePtr> open_listed(const Object& object);

@@ -72,6 +72,30 @@ std::optional<uint64_t> take_number(std::string_view& line) {
   return value;
 }
 
+// Where an object was found: a region; or a generation, with its CRC-32C and time if the store states a CRC-32C.
+struct SavedPlace {
+  std::string name;
+  std::optional<uint32_t> crc32c = {};
+  Time modified = 0;
+};
+
+SavedPlace parse_saved_place(std::string_view line) {
+  const size_t space = std::min(line.find(' '), line.size());
+  SavedPlace found{std::string(line.substr(0, space))};
+  line.remove_prefix(std::min(line.size(), space + 1));
+  const auto crc32c = take_number(line);
+  const auto modified = take_number(line);
+  if (crc32c && modified && *crc32c <= UINT32_MAX) found.crc32c = static_cast<uint32_t>(*crc32c);
+  if (found.crc32c) found.modified = static_cast<Time>(*modified);
+  return found;
+}
+
+std::string saved_generation(const http::Response& head, std::string_view generation) {
+  const auto crc32c = stated_hash(head).crc32c;
+  return crc32c ? fmt::format("{} {} {}", generation, *crc32c, http_time(head.header("last-modified")))
+                : std::string(generation);
+}
+
 std::string query_of(const ObjectName& name, const Dialect& dialect) {
   return name.version.empty() ? "" : fmt::format("?{}={}", dialect.version_parameter, http::url_encoded(name.version));
 }
@@ -226,7 +250,9 @@ Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
     if (found != found_.end())
       if (auto bytes = found->second.first.lock()) return OpenObject{std::move(bytes), found->second.second};
   }
-  auto object = TRY(http_ == nullptr ? find_saved(name) : find_online(name));
+  std::optional<OpenObject> object;
+  if (http_ == nullptr || (dialect().has_generations && !name.version.empty())) object = TRY(find_saved(name));
+  if (!object && http_ != nullptr) object = TRY(find_online(name));
   if (!object) return object;
   const std::scoped_lock lock(mutex_);
   std::erase_if(found_, [](const auto& entry) { return entry.second.first.expired(); });
@@ -270,8 +296,8 @@ Result<std::optional<OpenObject>> Bucket::find_online(const ObjectName& name) {
   else
     answer.page.body.clear();
   if (version.is_pinned() && known != version) {
-    const std::string_view place =
-        dialect().has_generations ? head.header(dialect().version_header) : answer.place->region;
+    const std::string place = dialect().has_generations ? saved_generation(head, head.header(dialect().version_header))
+                                                        : answer.place->region;
     store_->save_text(saved_as("version", key), fmt::format("{}\n{}", place, download::version_text(version)));
   }
   return TRY(open_found(answer, name, version));
@@ -290,11 +316,15 @@ Result<OpenObject> Bucket::open_found(const Answer& answer, ObjectName name, con
   if (!dialect().has_generations || stated.is_empty()) return OpenObject{std::move(bytes), modified};
   if (is_refused(key) || (first.size() == version.size && !stated.is_of(first)))
     return failure(Code::mismatch, fmt::format("{}: {}", shown(key), kOtherHash));
+  return OpenObject{with_checksum(std::move(bytes), stated, key), modified};
+}
+
+SourcePtr Bucket::with_checksum(SourcePtr bytes, const StatedHash& stated, const std::string& key) {
   const auto drop = [bucket = weak_from_this(), store = store_, identity = bytes->identity(), key] {
     store->remove_bytes(identity);
     if (const auto kept = bucket.lock()) kept->refuse(key);
   };
-  return OpenObject{compared(std::move(bytes), stated, shown(key), drop), modified};
+  return compared(std::move(bytes), stated, shown(key), drop);
 }
 
 bool Bucket::is_refused(const std::string& key) const {
@@ -307,8 +337,8 @@ void Bucket::refuse(const std::string& key) {
   refused_.insert(key);
 }
 
-// The request for the hash of an object is also that for its first bytes. Without it nothing is compared, so while the
-// server is unreachable, only an object of which all bytes are cached is opened.
+// The request for the hash of an object is also that for its first bytes; it is sent once for a generation. Without the
+// hash nothing is compared, so while the server is unreachable, only an object of which all bytes are cached is opened.
 Result<SourcePtr> Bucket::open_listed(const Object& object) {
   const ObjectName name{object.key, object.generation};
   if (!dialect().has_generations || name.version.empty() || http_ == nullptr) return open_cached(object);
@@ -327,19 +357,24 @@ Result<SourcePtr> Bucket::open_cached(const Object& object) const {
   return store_->open_version(place()->origin(name), {object.size, object.etag}, "");
 }
 
+// With a server only if nothing has to be requested: the object cannot change, and its bytes are compared.
 Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
   const auto saved = store_->load_text(saved_as("version", name.text(dialect())));
   const size_t line = saved ? saved->find('\n') : std::string::npos;
   if (line == std::string::npos) return std::nullopt;
   const auto version = version_in(*saved);
-  const std::string first = saved->substr(0, line);
-  if (!version || (dialect().has_generations ? !is_generation(first) : !is_region(first))) return std::nullopt;
+  const SavedPlace first = parse_saved_place(std::string_view(*saved).substr(0, line));
+  if (!version || (dialect().has_generations ? !is_generation(first.name) : !is_region(first.name)))
+    return std::nullopt;
   ObjectName found = name;
   if (dialect().has_generations)
-    found.version = first;
+    found.version = first.name;
   else
-    move_to(first);
-  return OpenObject{TRY(store_->open_version(place()->origin(found), *version, "")), 0};
+    move_to(first.name);
+  const std::string key = found.text(dialect());
+  if (http_ != nullptr && (!first.crc32c || is_refused(key))) return std::nullopt;
+  SourcePtr bytes = TRY(store_->open_version(place()->origin(found), *version, ""));
+  return OpenObject{with_checksum(std::move(bytes), {.crc32c = first.crc32c}, key), first.modified};
 }
 
 // Each open object has file descriptors, and a listing may have more objects than a process may have descriptors.

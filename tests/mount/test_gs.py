@@ -146,6 +146,19 @@ class Objects(GsTestCase):
         self.assertEqual(kept, [])
 
     # semantics 23.8
+    def test_checksum_is_requested_once_and_compared_later(self):
+        self.store.public.add("models")
+        data = noise(4 * MIB)
+        self.store.put("models", "zoo/wrong.bin", data, hashes=("crc32c=AAAAAA==", ))
+        for at in ("first", "second"):
+            before = len(self.store.of_objects())
+            point = self.mount("--all", "--prefetch=off", "gs://models/zoo/", at=at)
+            with open(os.path.join(point, "wrong.bin"), "rb", buffering=0) as file:
+                self.assertEqual(file.read(100), data[:100])
+        self.assertEqual([request for request in self.store.of_objects()[before:] if not request.first], [])
+        self.assert_unreadable(point, "wrong.bin")
+
+    # semantics 23.8
     def test_bytes_are_compared_after_an_outage(self):
         self.store.public.add("models")
         data = noise(300 * KIB)
