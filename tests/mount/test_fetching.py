@@ -225,8 +225,9 @@ class Responses(HostileTestCase):
             "length-too-large": Case(responds(200, a[3][:half], Content_Length=MEGABYTE), data=a[3], error=NOT_REACHED, gets=SOME,
                                      message="truncated|closed", kept=True),
             "500": Case(responds(500), data=a[4], error=NOT_REACHED, gets=SOME, message="500"),
-            "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED, message="429.*(86400|no request)",
-                                 alone=True, lines=2),  # the kernel repeats a read
+            # The kernel repeats a read.
+            "429-tomorrow": Case(responds(429, Retry_After="86400"), data=a[5], error=NOT_REACHED,
+                                 message="429.*(86400|no request)", alone=True, lines=2),
             "around": Case(responds(302, Location=self.web.url("around")), data=a[6], error=NOT_REACHED + (errno.EIO, ),
                            gets=range(2, 140), message="redirects"),
             "416": Case(*[cut(a[7], half), responds(416, Content_Range="bytes */5")] * 5, data=a[7], error=errno.EIO, gets=SOME,
