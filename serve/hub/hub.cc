@@ -12,6 +12,7 @@
 #include "serve/api/query.h"
 #include "serve/hub/listing.h"
 #include "serve/hub/names.h"
+#include "serve/mirror/for_client.h"
 
 namespace weightfs::hub {
 namespace {
@@ -183,11 +184,17 @@ Accepted<Response> Hub::answer(const Route& route, Call call, bool may_be_of_tre
   call.repository = repository;
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
-    if (!is_main_branch(revision) && revision != repository->commit)
-      return refusal(404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision)));
+    const bool is_own = is_main_branch(revision) || revision == repository->commit;
+    if (!is_own && is_mirrored(*repository)) return answer_mirrored(route, std::move(call));
+    if (!is_own) return refusal(404, "RevisionNotFound", fmt::format("Invalid rev id: {}", printable(revision)));
     call.path = joined(path, id + 4);
   }
   return (this->*route.answer)(call);
+}
+
+// A source has one revision of its repository.
+bool Hub::is_mirrored(const Repository& repository) const {
+  return repository.shows == Shows::hub && mirrored_.mirror != nullptr && mirrored_.mirror->is_permitted(repository.id);
 }
 
 Accepted<Response> Hub::answer_mirrored(const Route& route, Call call) {
@@ -310,7 +317,7 @@ Accepted<Response> Hub::send(const Call& call) {
 Accepted<Response> Hub::send_mirrored(const Call& call, const RepositoryFile& file) {
   if (!file.sha256 && !file.git_id)
     return refusal(502, "", fmt::format("{}: the origin states no digest of it", printable(file.path)));
-  SourcePtr bytes = mirrored_.mirror->open(*call.repository, file);
+  SourcePtr bytes = mirror::for_client(mirrored_.mirror->open(*call.repository, file), call.has_left);
   Response response =
       mirrored_.send(call.request, std::move(bytes), file_name_of(call.path), fields_of(*call.repository, &file));
   // Clients repeat their requests for 503, not for 502.

@@ -66,6 +66,7 @@ class Hub {
   httpd::Accepted<httpd::Response> send_raw(const Call& call);
   httpd::Accepted<httpd::Response> json(const Call& call, std::string text);
   bool is_in_tree(const std::string& name);
+  bool is_mirrored(const Repository& repository) const;
   std::string next_page(const Call& call, size_t cursor) const;
 
   Forest& forest_;

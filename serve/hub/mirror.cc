@@ -28,6 +28,24 @@ MirrorRefusal missing_revision(const std::string& revision) {
 
 bool has_name(const Error& error, std::string_view name) { return error.name != nullptr && error.name == name; }
 
+// As the Hub answers: a repository without access does not exist, unless access can be requested. That a token is not
+// accepted is no such answer: clients that have the files use them after other statuses than 404.
+MirrorRefusal refusal_for(const std::string& id, const std::string& revision, const Error& error) {
+  if (error.code == Code::not_found)
+    return has_name(error, kNoRevision) ? missing_revision(revision) : missing_repository(id);
+  if (error.code == Code::forbidden && has_name(error, kGated))
+    return {403, "GatedRepo", fmt::format("Access to model {} is restricted: the mirror has no access to it", id)};
+  if (error.code == Code::forbidden) return {502, "", fmt::format("{}: the mirror may not ask the origin", id)};
+  if (is_timeout(error)) return {504, "", fmt::format("{}: the origin does not respond", id)};
+  if (may_pass(error)) return {503, "", fmt::format("{}: the origin cannot be reached", id)};
+  return {502, "", fmt::format("{}: the origin sent no valid answer", id)};
+}
+
+// Nothing for an answer of the origin.
+std::string line_about(const std::string& id, const std::string& revision, const Error& error) {
+  return is_about_repository(error) ? "" : fmt::format("{}@{}: {}", id, printable(revision), error.message);
+}
+
 }  // namespace
 
 // A token that has expired says nothing about the repository.
@@ -39,14 +57,18 @@ Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules)
     : origin_(std::move(origin)), rules_(std::move(rules)) {}
 
 void Mirror::log(const std::string& line) const {
-  if (rules_.log) rules_.log(line);
+  if (rules_.log && !line.empty()) rules_.log(line);
+}
+
+bool Mirror::is_permitted(const std::string& id) const {
+  const std::string organization = id.substr(0, id.find('/'));
+  return organization != kLocal && organization != kViews && origin_->is_permitted(id);
 }
 
 Mirror::Found<RepositoryPtr> Mirror::find(const std::string& organization, const std::string& name,
                                           const std::string& revision) {
   const std::string id = fmt::format("{}/{}", organization, name);
-  const bool is_own = organization == kLocal || organization == kViews;
-  if (is_own || !origin_->is_permitted(id)) return tl::unexpected(missing_repository(id));
+  if (!is_permitted(id)) return tl::unexpected(missing_repository(id));
   if (!origin_->is_revision(revision)) return tl::unexpected(missing_revision(revision));
   const auto commit = commit_of(id, revision);
   if (!commit) return tl::unexpected(commit.error());
@@ -77,21 +99,36 @@ Mirror::Found<std::string> Mirror::commit_of(const std::string& id, const std::s
     }
   }
   const auto answer = asked->get();
-  if (!answer) return tl::unexpected(refuse(id, revision, answer.error()));
+  if (!answer) {
+    log(line_about(id, revision, answer.error()));
+    return tl::unexpected(refusal_for(id, revision, answer.error()));
+  }
   if (answer->refusal) return tl::unexpected(*answer->refusal);
   return answer->commit;
 }
 
 Mirror::Answer Mirror::ask(const std::string& id, const std::string& revision) {
-  const std::string key = revision_key(id, revision);
   auto state = exceptions_to_errors([&] { return origin_->resolve(id, revision); });
-  const std::scoped_lock lock(mutex_);
+  std::string line;
+  Answer answer;
+  {
+    const std::scoped_lock lock(mutex_);
+    answer = take(id, revision, std::move(state), line);
+  }
+  log(line);
+  return answer;
+}
+
+Mirror::Answer Mirror::take(const std::string& id, const std::string& revision, Result<MirrorOrigin::State> state,
+                            std::string& line) {
+  const std::string key = revision_key(id, revision);
   asking_.erase(key);
   const auto before = known_.find(key);
   if (!state && !is_about_repository(state.error()) && before != known_.end())
     state = MirrorOrigin::State{before->second.commit, state.error().message};
   if (!state) {
-    Answer refused{.refusal = refuse(id, revision, state.error())};
+    line = line_about(id, revision, state.error());
+    Answer refused{.refusal = refusal_for(id, revision, state.error())};
     known_.erase(key);
     remember_refusal(key, *refused.refusal);
     return refused;
@@ -102,7 +139,7 @@ Mirror::Answer Mirror::ask(const std::string& id, const std::string& revision) {
     const std::string age =
         since ? fmt::format("{} s ago", std::chrono::duration_cast<std::chrono::seconds>(rules_.now() - *since).count())
               : "to an earlier process";
-    log(fmt::format("{}: serving {}, which the origin sent {}: {}", key, state->commit, age, state->outage));
+    line = fmt::format("{}: serving {}, which the origin sent {}: {}", key, state->commit, age, state->outage);
   }
   remember(key, state->commit, is_answer);
   if (revision != state->commit) remember(revision_key(id, state->commit), state->commit, is_answer);
@@ -129,13 +166,14 @@ Mirror::Found<RepositoryPtr> Mirror::repository_of(const std::string& id, const 
   }
   auto read = repository->get();
   if (read && !is_new) return *std::move(read);
+  if (!read) log(line_about(id, commit, read.error()));
   const std::scoped_lock lock(mutex_);
   if (read) {
     close_oldest();
     return *std::move(read);
   }
   std::erase_if(listed_, [&](const Listed& each) { return each.key == key; });
-  MirrorRefusal refusal = refuse(id, commit, read.error());
+  MirrorRefusal refusal = refusal_for(id, commit, read.error());
   remember_refusal(key, refusal);
   return tl::unexpected(std::move(refusal));
 }
@@ -168,20 +206,6 @@ SourcePtr Mirror::open(const Repository& repository, const RepositoryFile& file)
   return opened_.front().bytes;
 }
 
-// As the Hub answers: a repository without access does not exist, unless access can be requested. That a token is not
-// accepted is no such answer: clients that have the files use them after other statuses than 404.
-MirrorRefusal Mirror::refuse(const std::string& id, const std::string& revision, const Error& error) {
-  if (error.code == Code::not_found)
-    return has_name(error, kNoRevision) ? missing_revision(revision) : missing_repository(id);
-  if (error.code == Code::forbidden && has_name(error, kGated))
-    return {403, "GatedRepo", fmt::format("Access to model {} is restricted: the mirror has no access to it", id)};
-  log(fmt::format("{}@{}: {}", id, printable(revision), error.message));
-  if (error.code == Code::forbidden) return {502, "", fmt::format("{}: the mirror may not ask the origin", id)};
-  if (is_timeout(error)) return {504, "", fmt::format("{}: the origin does not respond", id)};
-  if (may_pass(error)) return {503, "", fmt::format("{}: the origin cannot be reached", id)};
-  return {502, "", fmt::format("{}: the origin sent no valid answer", id)};
-}
-
 std::optional<MirrorRefusal> Mirror::refusal_of(const std::string& key) {
   std::erase_if(refused_, [now = rules_.now()](const auto& each) { return each.second.until <= now; });
   const auto found = refused_.find(key);
@@ -191,7 +215,7 @@ std::optional<MirrorRefusal> Mirror::refusal_of(const std::string& key) {
 // What may pass is asked for again when clients are told to repeat their requests.
 void Mirror::remember_refusal(const std::string& key, const MirrorRefusal& refusal) {
   constexpr std::chrono::seconds kRetry{10};
-  const auto time = refusal.status >= 500 ? std::min(rules_.ttl, kRetry) : rules_.ttl;
+  const auto time = std::min(rules_.ttl, refusal.status >= 500 ? kRetry : kMaxRefusal);
   refused_.insert_or_assign(key, Refused{refusal, rules_.now() + time});
 }
 

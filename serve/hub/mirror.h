@@ -64,7 +64,7 @@ struct MirrorRefusal {
 };
 
 struct MirrorRules {
-  std::chrono::seconds ttl{60};  ///< of the commit of a branch or tag, and of a refusal
+  std::chrono::seconds ttl{60};  ///< of the commit of a branch or tag, and of a refusal up to Mirror::kMaxRefusal
   /// Receives a line about each failure of the origin. From any thread.
   std::function<void(const std::string&)> log = {};
   /// Tests have a clock of their own.
@@ -81,10 +81,15 @@ class Mirror {
   static constexpr size_t kMaxListed = 2 * kMaxFiles;  ///< files in all of them, but the one that was used last
   static constexpr size_t kMaxRevisions = 1'000;       ///< whose commits are remembered
   static constexpr size_t kMaxUnknown = 64;  ///< refusals that are remembered, and names that are being asked for
+  /// Longer, refusals would keep new names from being asked for.
+  static constexpr std::chrono::seconds kMaxRefusal{300};
   static constexpr size_t kMaxFilesOpen = 256;
   static constexpr ptrdiff_t kMaxReads = 4;  ///< lists that are read at a time
 
   Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules);
+
+  /// Whether find() may request the repository with this id.
+  bool is_permitted(const std::string& id) const;
 
   /// The repository at a revision. The commit of a branch or tag is requested again after the TTL; while one client
   /// asks for it, and while the origin is down, the others get the one before. Refuses a name that is not permitted
@@ -125,10 +130,10 @@ class Mirror {
   Answer ask(const std::string& id, const std::string& revision);
   Found<RepositoryPtr> repository_of(const std::string& id, const std::string& commit);
   Result<RepositoryPtr> read(const std::string& id, const std::string& commit);
-  MirrorRefusal refuse(const std::string& id, const std::string& revision, const Error& error);
   void log(const std::string& line) const;
 
-  // These need the lock.
+  // These need the lock. `line` is for the log: it is written without the lock.
+  Answer take(const std::string& id, const std::string& revision, Result<MirrorOrigin::State> state, std::string& line);
   std::optional<MirrorRefusal> refusal_of(const std::string& key);
   void remember_refusal(const std::string& key, const MirrorRefusal& refusal);
   void remember(const std::string& key, const std::string& commit, bool is_answer);
@@ -137,7 +142,7 @@ class Mirror {
   const std::unique_ptr<MirrorOrigin> origin_;
   const MirrorRules rules_;
   std::counting_semaphore<kMaxReads> reading_{kMaxReads};
-  std::mutex mutex_;  // guards the rest; never held while the origin is asked
+  std::mutex mutex_;  // guards the rest; never held while the origin is asked, or the log is written
   uint64_t uses_ = 0;
   std::map<std::string, Known> known_;  // by "ORG/NAME@REVISION", as all of these
   std::map<std::string, Refused> refused_;

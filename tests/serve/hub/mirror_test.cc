@@ -11,8 +11,13 @@
 #include <set>
 #include <thread>
 
+#include "base/cancel.h"
+#include "formats/format.h"
+#include "fs/layout/layout.h"
 #include "fs/tree/tree.h"
 #include "serve/hub/hub.h"
+#include "serve/mirror/for_client.h"
+#include "tests/builders/safetensors_builder.h"
 #include "tests/serve/api/client.h"
 
 namespace weightfs::mirror_test {
@@ -37,6 +42,16 @@ class Mismatched final : public Source {
     return failure(Code::mismatch, "the bytes do not match");
   }
   VerifiedBy verification() const override { return VerifiedBy::mismatch; }
+};
+
+// A source whose origin is silent until the reader gives up.
+class Hung final : public Source {
+ public:
+  uint64_t size() const override { return kConfig.size(); }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
+    while (!is_cancelled()) std::this_thread::yield();
+    return cancelled();
+  }
 };
 
 Error named(Code code, std::string_view name) {
@@ -99,9 +114,17 @@ class ScriptedOrigin final : public hub::MirrorOrigin {
 class MirrorTest : public ::testing::Test {
  protected:
   MirrorTest() {
-    hub::MirrorRules rules;
-    rules.log = [this](const std::string& line) { lines.push_back(line); };
-    rules.now = [this] { return std::chrono::steady_clock::time_point(clock); };
+    hub::MirrorRules own;
+    own.log = [this](const std::string& line) {
+      lines.push_back(line);
+      on_line();
+    };
+    own.now = [this] { return std::chrono::steady_clock::time_point(clock); };
+    make(std::move(own));
+  }
+
+  void make(hub::MirrorRules with) {
+    rules = std::move(with);
     mirror = std::make_shared<hub::Mirror>(std::make_unique<ScriptedOrigin>(script), rules);
   }
 
@@ -116,6 +139,8 @@ class MirrorTest : public ::testing::Test {
   std::chrono::seconds clock{1'000};
   Script script;
   std::vector<std::string> lines;
+  std::function<void()> on_line = [] {};
+  hub::MirrorRules rules;
   std::shared_ptr<hub::Mirror> mirror;
 };
 
@@ -213,6 +238,52 @@ TEST_F(MirrorTest, UnknownNamesCostABoundedNumberOfRequests) {
   EXPECT_EQ(find("new"), kFirst);
 }
 
+TEST_F(MirrorTest, RefusalsAreForgottenAfterFiveMinutesWithALongTtl) {
+  rules.ttl = seconds(86'400);
+  make(rules);
+  EXPECT_EQ(find(), kFirst);
+  for (size_t i = 0; i < hub::Mirror::kMaxUnknown; ++i) find(fmt::format("unknown-{}", i));
+  script.ids.insert({"org/new", "org/unknown-0"});
+  clock += seconds(299);
+  EXPECT_EQ(find("new"), "503 ");
+  EXPECT_EQ(find("unknown-0"), "404 RepoNotFound");
+  clock += seconds(1);
+  EXPECT_EQ(find("new"), kFirst);
+  EXPECT_EQ(find("unknown-0"), kFirst);
+  const size_t resolved = script.resolved;
+  EXPECT_EQ(find(), kFirst);
+  EXPECT_EQ(script.resolved, resolved) << "a commit is current for the TTL";
+}
+
+TEST_F(MirrorTest, OthersAreAnsweredWhileTheLogIsWritten) {
+  script.ids.insert("org/other");
+  EXPECT_EQ(find("other"), kFirst);
+  std::vector<std::string> meanwhile;
+  // With the lock held, a second thread would wait for ever, and the first one for it.
+  on_line = [&] { std::jthread([&] { meanwhile.push_back(find("other")); }); };
+  script.error = Error(Code::network, "down");
+  EXPECT_EQ(find(), "503 ");
+  script.error = {};
+  script.list_error = Error(Code::network, "down");
+  EXPECT_EQ(find("demo", "v2"), "503 ");
+  script.list_error = {};
+  EXPECT_THAT(meanwhile, ElementsAre(kFirst, kFirst));
+}
+
+TEST(ClientBytes, ReadEndsWhenTheOriginIsSilentOrTheClientHasLeft) {
+  const auto error = [](const SourcePtr& bytes) {
+    const auto read = read_text(*bytes, 0, 1);
+    return read ? Error() : read.error();
+  };
+  const auto hung = std::make_shared<Hung>();
+  EXPECT_TRUE(is_timeout(error(mirror::for_client(hung, {}, std::chrono::milliseconds(1)))));
+  const Error left = error(mirror::for_client(hung, [] { return true; }));
+  EXPECT_EQ(left.code, Code::resource);
+  EXPECT_FALSE(is_timeout(left));
+  const SourcePtr present = mirror::for_client(in_memory(kConfig), [] { return true; });
+  EXPECT_EQ(read_text(*present, 0, kConfig.size()).value(), kConfig) << "bytes that are there are read";
+}
+
 TEST_F(MirrorTest, ClientsThatAskAtOnceCostOneRequest) {
   constexpr int kClients = 8;
   std::latch all(kClients);
@@ -299,11 +370,12 @@ class MirrorServerTest : public MirrorTest {
     options.access.hosts = {"localhost"};
     options.max_body = hub::Hub::max_body;
     options.answer_first = [this](const httpd::Request& request, const httpd::Target& target, const httpd::Client&) {
-      return served.answer(request, target);
+      return served.answer(request, target, has_left);
     };
     return options;
   }
 
+  std::function<bool()> has_left = {};
   Forest forest{TreeBuilder(nullptr).freeze()};
   hub::Hub served{forest, "http",
                   [this](const httpd::Request& request, Ino ino, const std::string& name,
@@ -357,6 +429,44 @@ TEST_F(MirrorServerTest, RefusalsHaveTheFormOfTheHub) {
 TEST_F(MirrorServerTest, BytesThatDoNotMatchAreNoResponse) {
   script.bytes = std::make_shared<Mismatched>();
   EXPECT_EQ(ask("/org/demo/resolve/main/config.json").status, 502);
+}
+
+TEST_F(MirrorServerTest, ReadEndsWithItsClient) {
+  script.bytes = std::make_shared<Hung>();
+  std::atomic<int> asked = 0;
+  has_left = [&] { return ++asked > 1; };
+  const auto cut = ask("/org/demo/resolve/main/config.json");
+  EXPECT_EQ(cut.status, 503);
+  EXPECT_EQ(field(cut, "Retry-After"), "10");
+}
+
+// A mirror beside a source of the Hub.
+class MirroredSourceTest : public MirrorServerTest {
+ protected:
+  static TreePtr source() {
+    const std::string bytes = test::SafetensorsBuilder().tensor("w", "F32", "2", std::string(8, 'w')).build();
+    Model model = read_model({"model.safetensors", in_memory(bytes)}).value();
+    return lay_out(std::make_shared<Model>(std::move(model)), "hf://org/demo@" + kSecond, 1'700'000'000'000'000'000);
+  }
+};
+
+TEST_F(MirroredSourceTest, OtherRevisionsOfASourceAreThoseOfTheOrigin) {
+  Forest own{source()};
+  hub::Hub beside{own, "http", {}, hub::Mirrored{mirror, {}}};
+  const auto commit = [&](const std::string& target) -> std::string {
+    httpd::Request request;
+    request.method = "GET";
+    request.target = target;
+    const auto answered = beside.answer(request, httpd::parse_target(target).value());
+    return answered && *answered ? fmt::format("{} {}", (*answered)->status, field(**answered, "X-Repo-Commit")) : "";
+  };
+  for (const std::string& revision : {std::string("main"), kSecond})
+    EXPECT_EQ(commit("/api/models/org/demo/revision/" + revision), "200 " + kSecond);
+  EXPECT_EQ(script.resolved, 0U) << "the source has it";
+  EXPECT_EQ(commit("/api/models/org/demo/revision/v2"), "200 " + kFirst);
+  EXPECT_EQ(commit("/api/models/org/demo/revision/" + kFirst), "200 " + kFirst);
+  EXPECT_EQ(commit("/api/models/local/demo/revision/v2"), "404 ") << "no revision of a model of the tree";
+  EXPECT_EQ(script.listed, 1U);
 }
 
 TEST_F(MirrorServerTest, FileOfAnOriginThatIsDownMayBeRequestedAgain) {
