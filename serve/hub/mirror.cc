@@ -41,11 +41,6 @@ MirrorRefusal refusal_for(const std::string& id, const std::string& revision, co
   return {502, "", fmt::format("{}: the origin sent no valid answer", id)};
 }
 
-// Nothing for an answer of the origin.
-std::string line_about(const std::string& id, const std::string& revision, const Error& error) {
-  return is_about_repository(error) ? "" : fmt::format("{}@{}: {}", id, printable(revision), error.message);
-}
-
 }  // namespace
 
 // A token that has expired says nothing about the repository.
@@ -54,11 +49,7 @@ bool is_about_repository(const Error& error) {
 }
 
 Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules)
-    : origin_(std::move(origin)), rules_(std::move(rules)) {}
-
-void Mirror::log(const std::string& line) const {
-  if (rules_.log && !line.empty()) rules_.log(line);
-}
+    : origin_(std::move(origin)), commits_(std::move(rules)) {}
 
 bool Mirror::is_permitted(const std::string& id) const {
   const std::string organization = id.substr(0, id.find('/'));
@@ -76,78 +67,21 @@ Mirror::Found<RepositoryPtr> Mirror::find(const std::string& organization, const
 }
 
 Mirror::Found<std::string> Mirror::commit_of(const std::string& id, const std::string& revision) {
-  const std::string key = revision_key(id, revision);
-  std::optional<Later<Answer>> asked;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto known = known_.find(key);
-    const auto running = asking_.find(key);
-    if (known != known_.end()) {
-      known->second.used = ++uses_;
-      const bool is_current = is_commit(revision) || rules_.now() < known->second.checked + rules_.ttl;
-      if (is_current || running != asking_.end()) return known->second.commit;
-    } else if (auto refusal = refusal_of(key)) {
-      return tl::unexpected(std::move(*refusal));
-    }
-    if (running != asking_.end()) {
-      asked = running->second;
-    } else {
-      if (known == known_.end() && refused_.size() + asking_.size() >= kMaxUnknown)
-        return tl::unexpected(MirrorRefusal{503, "", "too many unknown names were asked for; try again later"});
-      asked.emplace([this, id, revision]() -> Result<Answer> { return ask(id, revision); });
-      asking_.emplace(key, *asked);
-    }
-  }
-  const auto answer = asked->get();
-  if (!answer) {
-    log(line_about(id, revision, answer.error()));
-    return tl::unexpected(refusal_for(id, revision, answer.error()));
-  }
-  if (answer->refusal) return tl::unexpected(*answer->refusal);
-  return answer->commit;
-}
-
-Mirror::Answer Mirror::ask(const std::string& id, const std::string& revision) {
-  auto state = exceptions_to_errors([&] { return origin_->resolve(id, revision); });
-  std::string line;
-  Answer answer;
-  {
-    const std::scoped_lock lock(mutex_);
-    answer = take(id, revision, std::move(state), line);
-  }
-  log(line);
-  return answer;
-}
-
-Mirror::Answer Mirror::take(const std::string& id, const std::string& revision, Result<MirrorOrigin::State> state,
-                            std::string& line) {
-  const std::string key = revision_key(id, revision);
-  asking_.erase(key);
-  const auto before = known_.find(key);
-  if (!state && !is_about_repository(state.error()) && before != known_.end())
-    state = MirrorOrigin::State{before->second.commit, state.error().message};
-  if (!state) {
-    line = line_about(id, revision, state.error());
-    Answer refused{.refusal = refusal_for(id, revision, state.error())};
-    known_.erase(key);
-    remember_refusal(key, *refused.refusal);
-    return refused;
-  }
-  const bool is_answer = state->outage.empty();
-  if (!is_answer) {
-    const auto since = before == known_.end() ? std::nullopt : before->second.answered;
-    const std::string age =
-        since ? fmt::format("{} s ago", std::chrono::duration_cast<std::chrono::seconds>(rules_.now() - *since).count())
-              : "to an earlier process";
-    line = fmt::format("{}: serving {}, which the origin sent {}: {}", key, state->commit, age, state->outage);
-  }
-  remember(key, state->commit, is_answer);
-  if (revision != state->commit) remember(revision_key(id, state->commit), state->commit, is_answer);
-  return {.commit = state->commit};
+  const auto ask = [this, id, revision]() -> Result<mirror::State> {
+    mirror::State state = TRY(origin_->resolve(id, revision));
+    if (revision != state.value) commits_.remember(revision_key(id, state.value), state);
+    return state;
+  };
+  return commits_.find({.key = revision_key(id, revision),
+                        .is_final = is_commit(revision),
+                        .ask = ask,
+                        .is_answer = is_about_repository,
+                        .refuse = [id, revision](const Error& error) { return refusal_for(id, revision, error); }});
 }
 
 Mirror::Found<RepositoryPtr> Mirror::repository_of(const std::string& id, const std::string& commit) {
   const std::string key = revision_key(id, commit);
+  if (auto refusal = commits_.refusal_of(key)) return tl::unexpected(std::move(*refusal));
   std::optional<Later<RepositoryPtr>> repository;
   bool is_new = false;
   {
@@ -155,7 +89,6 @@ Mirror::Found<RepositoryPtr> Mirror::repository_of(const std::string& id, const 
     const auto found = std::ranges::find(listed_, key, &Listed::key);
     is_new = found == listed_.end();
     if (is_new) {
-      if (auto refusal = refusal_of(key)) return tl::unexpected(std::move(*refusal));
       repository.emplace([this, id, commit] { return read(id, commit); });
       listed_.insert(listed_.begin(), {key, *repository});
       if (listed_.size() > kMaxOpen) listed_.pop_back();
@@ -166,16 +99,17 @@ Mirror::Found<RepositoryPtr> Mirror::repository_of(const std::string& id, const 
   }
   auto read = repository->get();
   if (read && !is_new) return *std::move(read);
-  if (!read) log(line_about(id, commit, read.error()));
+  if (!read) {
+    if (!is_about_repository(read.error())) commits_.log(mirror::line_about(key, read.error()));
+    commits_.remember_refusal(key, refusal_for(id, commit, read.error()));
+  }
   const std::scoped_lock lock(mutex_);
   if (read) {
     close_oldest();
     return *std::move(read);
   }
   std::erase_if(listed_, [&](const Listed& each) { return each.key == key; });
-  MirrorRefusal refusal = refusal_for(id, commit, read.error());
-  remember_refusal(key, refusal);
-  return tl::unexpected(std::move(refusal));
+  return tl::unexpected(refusal_for(id, commit, read.error()));
 }
 
 // A list may have many megabytes while it is parsed.
@@ -204,30 +138,6 @@ SourcePtr Mirror::open(const Repository& repository, const RepositoryFile& file)
   }
   opened_.insert(opened_.begin(), {key, origin_->open(repository, file)});
   return opened_.front().bytes;
-}
-
-std::optional<MirrorRefusal> Mirror::refusal_of(const std::string& key) {
-  std::erase_if(refused_, [now = rules_.now()](const auto& each) { return each.second.until <= now; });
-  const auto found = refused_.find(key);
-  return found == refused_.end() ? std::nullopt : std::optional(found->second.refusal);
-}
-
-// What may pass is asked for again when clients are told to repeat their requests.
-void Mirror::remember_refusal(const std::string& key, const MirrorRefusal& refusal) {
-  constexpr std::chrono::seconds kRetry{10};
-  const auto time = std::min(rules_.ttl, refusal.status >= 500 ? kRetry : kMaxRefusal);
-  refused_.insert_or_assign(key, Refused{refusal, rules_.now() + time});
-}
-
-void Mirror::remember(const std::string& key, const std::string& commit, bool is_answer) {
-  const auto now = rules_.now();
-  Known& known = known_[key];
-  known.commit = commit;
-  known.checked = now;
-  known.used = ++uses_;
-  if (is_answer) known.answered = now;
-  if (known_.size() <= kMaxRevisions) return;
-  known_.erase(std::ranges::min_element(known_, {}, [](const auto& each) { return each.second.used; }));
 }
 
 // Lists that are being read count when they have been.

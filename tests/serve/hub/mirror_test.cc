@@ -244,7 +244,7 @@ TEST_F(MirrorTest, RefusalsAreForgottenAfterFiveMinutesWithALongTtl) {
   EXPECT_EQ(find(), kFirst);
   for (size_t i = 0; i < hub::Mirror::kMaxUnknown; ++i) find(fmt::format("unknown-{}", i));
   script.ids.insert({"org/new", "org/unknown-0"});
-  clock += seconds(299);
+  clock += mirror::Lookups::kMaxRefusal - seconds(1);
   EXPECT_EQ(find("new"), "503 ");
   EXPECT_EQ(find("unknown-0"), "404 RepoNotFound");
   clock += seconds(1);
