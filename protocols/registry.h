@@ -2,6 +2,7 @@
 // distribution-spec, pull; docs/formats/ollama.md describes the differences of Ollama's registry.)
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -95,6 +96,27 @@ struct CloudRegistries {
 /// requested one or from the registry's header), and corrupt (more than 4 MiB).
 Result<ResolvedManifest> resolve(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
                                  ModelIndex of_models = ModelIndex::selected, const std::vector<Mirror>& mirrors = {});
+
+/// A manifest or an index, as the registry sends it.
+struct ExactManifest {
+  std::string text;
+  Digest digest;
+};
+
+/// Name of the not_found error (Error::name) of a repository that does not exist, if the registry says so.
+inline constexpr std::string_view kNoRepository = "repository-not-found";
+
+/// The manifest or index of a tag or digest: none is selected from an index, and no mirror is asked. One that was seen
+/// by its digest is saved, and not requested again. If `http` is null, a tag has the digest that it had last; fails
+/// with network if there is none. A request fails with network after the time `within`, and is not repeated. Otherwise
+/// fails as resolve().
+Result<ExactManifest> find_manifest(const Reference& reference, const BlobStorePtr& store, const http::ClientPtr& http,
+                                    std::chrono::milliseconds within);
+
+/// The bytes of a blob in the repository of a reference, verified by its digest. Requests its size, unless it is
+/// cached. Fails with not_found, forbidden, network, and with unsupported if the name is not valid.
+Result<SourcePtr> open_blob(const Reference& reference, const Digest& digest, const BlobStorePtr& store,
+                            const http::ClientPtr& http);
 
 /// An artifact that refers to a manifest, such as a signature.
 struct Referrer {

@@ -94,8 +94,9 @@ http::CredentialsPtr credentials_at(const http::ClientPtr& http, const std::stri
 // A repository at its registry, or at a mirror of it.
 class Repository {
  public:
-  // `mirror` is null for the registry.
-  Repository(const Reference& reference, const Mirror* mirror, BlobStorePtr store, http::ClientPtr http)
+  // `mirror` is null for the registry. With `within`, a request may take this time, and is not repeated.
+  Repository(const Reference& reference, const Mirror* mirror, BlobStorePtr store, http::ClientPtr http,
+             std::chrono::milliseconds within = {})
       : name_(name_of(reference)),
         key_(fmt::format("manifest of {}/{} sha256:", reference.host, reference.repository)),
         store_(std::move(store)),
@@ -103,6 +104,7 @@ class Repository {
         server_(is_mirror_ ? *mirror : server_of(reference)),
         url_(repository_at(server_, reference.repository)),
         http_(std::move(http)),
+        within_(within),
         credentials_(credentials_at(http_, url_, server_.headers)) {}
 
   const Mirror& server() const { return server_; }
@@ -138,6 +140,23 @@ class Repository {
     }
   }
 
+  // Offline only a saved one.
+  Result<FetchedManifest> exact(const std::string& tag) {
+    const auto digest = parse_digest(tag);
+    const std::string key = "tag " + url_of("manifests/" + tag);
+    if (http_ == nullptr) {
+      const auto saved = digest ? digest : digest_of_hex(store_->load_text(key).value_or(""));
+      auto manifest = saved ? load_manifest(*store_, key_ + saved->hex()) : std::nullopt;
+      if (manifest && manifest->digest == saved) return std::move(*manifest);
+      return failure(Code::network, fmt::format("{}: manifest not cached; retry without --offline", name_));
+    }
+    FetchedManifest found = TRY(by_tag(tag));
+    if (digest) return found;
+    store_->save_text(key_ + found.digest.hex(), serialized(found));
+    store_->save_text(key, found.digest.hex());
+    return found;
+  }
+
  private:
   // Empty if there is no such page, nothing if the registry does not say so.
   static std::optional<std::string> text_of(const Result<Response>& page) {
@@ -169,11 +188,15 @@ class Repository {
 
   // Ignores the content type: Ollama's registry sends text/plain.
   Result<Response> page(const std::string& path) {
-    const http::Request request{.url = url_of(path), .headers = {kAccept}, .credentials = credentials_};
+    http::Request request{.url = url_of(path), .headers = {kAccept}, .credentials = credentials_};
+    const bool is_timed = within_.count() > 0;
+    if (is_timed) request.deadline = std::chrono::steady_clock::now() + within_;
     // A mirror that fails is not waited for.
-    auto response = is_mirror_ ? send_request(*http_, request, kMaxManifest, store_->stop_token())
-                               : request_with_retry(*http_, request, kMaxManifest, store_->stop_token());
+    auto response = is_mirror_ || is_timed ? send_request(*http_, request, kMaxManifest, store_->stop_token())
+                                           : request_with_retry(*http_, request, kMaxManifest, store_->stop_token());
     if (auto refused = response ? download::web_page_error(*response) : std::nullopt) return failure(*refused);
+    if (is_timed && response && http::is_temporary(response->head.status))
+      return failure(Code::network, name_ + error_detail(*response));
     return response;
   }
 
@@ -183,8 +206,11 @@ class Repository {
 
   Result<FetchedManifest> check_manifest(Response page) {
     const int status = page.head.status;
-    if (status == 404)
-      return failure(Code::not_found, fmt::format("no such model or tag: {}{}", name_, error_detail(page)));
+    if (status == 404) {
+      Error missing(Code::not_found, fmt::format("no such model or tag: {}{}", name_, error_detail(page)));
+      if (page.body.find("NAME_UNKNOWN") != page.body.npos) missing.name = kNoRepository.data();
+      return failure(std::move(missing));
+    }
     if (status == 401 || status == 403) return failure(Code::forbidden, access_denied(page));
     if (status != 200) return failure(Code::unsupported, name_ + error_detail(page));
     FetchedManifest found{std::move(page.body), {}};
@@ -216,6 +242,7 @@ class Repository {
   const Mirror server_;
   const std::string url_;  // "https://registry.example/v2/library/tiny"
   const http::ClientPtr http_;
+  const std::chrono::milliseconds within_;
   const http::CredentialsPtr credentials_;  // null offline
 };
 
@@ -310,6 +337,21 @@ Result<ResolvedManifest> resolve(const Reference& requested, const BlobStorePtr&
   }
   store->save_text(key, serialized(*manifest));
   return resolved(std::move(*manifest));
+}
+
+Result<ExactManifest> find_manifest(const Reference& requested, const BlobStorePtr& store, const http::ClientPtr& http,
+                                    std::chrono::milliseconds within) {
+  const Reference reference = TRY(normalize(requested));
+  FetchedManifest found = TRY(Repository(reference, nullptr, store, http, within).exact(reference.tag));
+  return ExactManifest{std::move(found.body), found.digest};
+}
+
+Result<SourcePtr> open_blob(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
+                            const http::ClientPtr& http) {
+  const Reference reference = TRY(normalize(requested));
+  const BlobRef ref{fmt::format("{}/{}@sha256:{}", reference.host, reference.repository, digest.hex()), digest, {}};
+  const Repository repository(reference, nullptr, store, http);
+  return TRY(store->resolve_from(ref, {repository.blob(digest)})).verified;
 }
 
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,
