@@ -10,6 +10,7 @@
 #include "cache/url.h"
 #include "protocols/azure.h"
 #include "protocols/huggingface.h"
+#include "protocols/registry_server.h"
 #include "protocols/s3.h"
 
 namespace weightfs {
@@ -190,6 +191,8 @@ bool is_in(const Scope& scope, const std::string& url) {
   if (scope.below.empty() || http::origin_of(scope.below) != origin) return false;
   if (scope.paths == Scope::Paths::models)
     return huggingface::is_of_permitted_model(normalized, scope.below, scope.patterns);
+  if (scope.paths == Scope::Paths::repositories)
+    return registry::is_permitted_repository(registry::repository_in(normalized, scope.below), scope.patterns);
   if (scope.paths == Scope::Paths::container) return azure::is_of_container(normalized, scope.below, scope.folder);
   // The Hub accepts a name in capitals or small letters.
   const bool is_hub = scope.credentials.kind == http::CredentialsName::Kind::hub;

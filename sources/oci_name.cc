@@ -10,6 +10,7 @@
 #include "protocols/azure.h"
 #include "protocols/gcs.h"
 #include "protocols/registry.h"
+#include "protocols/registry_server.h"
 #include "protocols/s3.h"
 #include "sources/block_list.h"
 #include "sources/kinds.h"
@@ -170,6 +171,20 @@ Result<std::vector<Scope>> scopes_of_repository(const Reference& reference, cons
                       .credentials = std::move(place.credentials),
                       .query = std::move(place.query)});
   return scopes;
+}
+
+Scope scope_of_repositories(const std::string& server, std::vector<std::string> patterns) {
+  return {.below = http::normalized_url(server + "/v2/"),
+          .paths = Scope::Paths::repositories,
+          .credentials = {.kind = http::CredentialsName::Kind::registry},
+          .patterns = std::move(patterns)};
+}
+
+http::CredentialsName credentials_in(const Scope& scope, const std::string& url) {
+  http::CredentialsName name = scope.credentials;
+  if (scope.paths == Scope::Paths::repositories)
+    name.server = scope.below + registry::repository_in(http::normalized_url(url), scope.below);
+  return name;
 }
 
 }  // namespace weightfs

@@ -150,19 +150,21 @@ std::string printable_source(const std::string& source);
 /// Where the requests for a source go.
 struct Scope {
   enum class Paths : uint8_t {
-    all,        ///< what begins with `below`
-    one,        ///< `below` itself
-    registry,   ///< manifests, blobs and referrers of the repository at `below`
-    bucket,     ///< keys below `folder` in a bucket, and lists of them
-    container,  ///< the same of Azure Storage; `below` is the container
-    models,     ///< revisions, lists and files of the models of a Hub whose names match a pattern
+    all,           ///< what begins with `below`
+    one,           ///< `below` itself
+    registry,      ///< manifests, blobs and referrers of the repository at `below`
+    bucket,        ///< keys below `folder` in a bucket, and lists of them
+    container,     ///< the same of Azure Storage; `below` is the container
+    models,        ///< revisions, lists and files of the models of a Hub whose names match a pattern
+    repositories,  ///< manifests and blobs of the repositories of a registry whose names match a pattern
   };
   std::string below = {};  ///< a normalized URL; empty: of a bucket of Amazon S3, in any region
   Paths paths = Paths::all;
   http::CredentialsName credentials = {};  ///< for these requests; the region of a bucket is that of a request
   std::string query = {};                  ///< what follows `?` in each request to a registry
   std::string bucket = {}, folder = {};    ///< the name of the bucket, and the beginning of all keys
-  std::vector<std::string> patterns = {};  ///< as for huggingface::is_permitted_model()
+  /// As for huggingface::is_permitted_model() or registry::is_permitted_repository().
+  std::vector<std::string> patterns = {};
 };
 
 /// Whether a request for `url` belongs to the scope. A path with `.` or `..` as a component, however encoded, does only
@@ -179,6 +181,12 @@ std::vector<Scope> scopes_of(const std::vector<std::string>& sources, const Open
 
 /// That of the models of a Hub that may be requested by a name that a client sends. `endpoint` has no `/` at its end.
 Scope scope_of_models(const std::string& endpoint, std::vector<std::string> patterns);
+
+/// The same of the repositories of a registry; `server` is as of registry::parse_server().
+Scope scope_of_repositories(const std::string& server, std::vector<std::string> patterns);
+
+/// The credentials of a scope for a URL in it: of a registry, those of the repository.
+http::CredentialsName credentials_in(const Scope& scope, const std::string& url);
 
 /// The scopes of a repository of the Hub that has another name by now, in those of which one was redirected `from` a
 /// URL `to` another one; none if it is no such redirect.

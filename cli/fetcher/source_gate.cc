@@ -52,7 +52,7 @@ Result<http::CredentialsPtr> SourceGate::credentials_of(http::CredentialsName na
     return keyring_->find(name, client_);
   const auto known = std::ranges::find(opened_, name, [](const auto& each) { return each.first; });
   if (known != opened_.end()) return known->second;
-  if (opened_.size() >= kMaxOpened) return failure(Code::resource, "too many credentials");
+  if (opened_.size() >= kMaxOpened) opened_.erase(opened_.begin());
   http::CredentialsPtr found = TRY(keyring_->find(name, client_));
   opened_.emplace_back(std::move(name), found);
   return found;
@@ -72,7 +72,7 @@ Result<fetcher::Admitted> SourceGate::admit(const fetcher::Asked& asked) {
   http::CredentialsName name;
   bool public_only = false;
   if (const Scope* const scope = scope_of(request.url, asked.credentials)) {
-    name = scope->credentials;
+    name = credentials_in(*scope, request.url);
     if (name.kind == Kind::bucket) name.region = asked.credentials.region;
     if (kind == Kind::bucket && name.server.empty() && name.region != s3::region_of(request.url, scope->bucket))
       return not_admitted(request.url, "another region");
@@ -94,7 +94,7 @@ void SourceGate::note_redirect(const fetcher::Asked& asked, const http::Response
   const bool is_same_origin = http::origin_of(from) == http::origin_of(to);
   const std::scoped_lock lock(mutex_);
   const Scope* const scope = scope_of(from, asked.credentials);
-  const Target target{is_same_origin && scope != nullptr ? scope->credentials : http::CredentialsName(),
+  const Target target{is_same_origin && scope != nullptr ? credentials_in(*scope, from) : http::CredentialsName(),
                       response.from_public};
   if (targets_.insert_or_assign(to, target).second) learned_.push_back(to);
   for (; learned_.size() > kMaxLearned; learned_.pop_front()) targets_.erase(learned_.front());

@@ -183,6 +183,30 @@ TEST_F(SourceGateTest, MirrorRequestsPermittedModelsOfItsHubOnly) {
   EXPECT_THAT(admit("https://hub.example/api/models/new/name/tree/abc", Kind::hub), HasSubstr("refused: "));
 }
 
+TEST_F(SourceGateTest, MirrorRequestsPermittedRepositoriesOfItsRegistryOnly) {
+  const auto scope = scope_of_repositories("https://registry.example", {"library/*", "one/model"});
+  gate = std::make_unique<SourceGate>(std::vector<Scope>{scope}, keyring, client);
+  const std::string below = "https://registry.example/v2/";
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  for (const std::string& name : {std::string("library/tiny"), std::string("library/a/b"), std::string("one/model")})
+    for (const std::string& what : {std::string("/manifests/v1"), "/manifests/" + digest, "/blobs/" + digest})
+      EXPECT_EQ(admit(below + name + what, Kind::registry), below + name + " ") << "the credentials of the repository";
+  EXPECT_EQ(admit(below + "library/tiny/manifests/v1"), "yes") << "without credentials";
+  for (const std::string& url :
+       {below + "other/model/manifests/v1", below + "library/manifests/v1", below + "library/tiny/tags/list",
+        below + "library/tiny/manifests/v1?ns=docker.io", below + "_catalog", below,
+        below + "library/../one/x/manifests/v1", below + "library/%2e%2e/x/manifests/v1",
+        below + "library/x%2f../manifests/v1", below + "library/tiny/blobs/",
+        std::string("https://evil.example/v2/library/tiny/manifests/v1"),
+        std::string("http://registry.example/v2/library/tiny/manifests/v1"),
+        std::string("https://registry.example:8443/v2/library/tiny/manifests/v1")})
+    EXPECT_THAT(admit(url, Kind::registry), HasSubstr("refused: ")) << url;
+  EXPECT_THAT(admit(below + "library/tiny/manifests/v1", Kind::hub), HasSubstr("refused: "));
+  redirect(below + "library/tiny/blobs/" + digest, "https://cdn.example/x?sig=1", Kind::registry);
+  EXPECT_EQ(admit("https://cdn.example/x?sig=1"), "yes");
+  EXPECT_THAT(admit("https://cdn.example/x?sig=1", Kind::registry), HasSubstr("refused: "));
+}
+
 TEST_F(SourceGateTest, RevisionsHaveSlashes) {
   open({"hf://org/repo@refs%2Fpr%2F1"});
   EXPECT_TRUE(is_admitted("https://huggingface.co/api/models/org/repo/revision/refs%2Fpr%2F1"));
