@@ -12,6 +12,7 @@
 #include "fs/http/file_body.h"
 #include "fs/http/transfer.h"
 #include "report/text/map_of.h"
+#include "serve/mirror/for_client.h"
 #include "serve/registry/published_manifest.h"
 
 namespace weightfs::distribution {
@@ -94,10 +95,29 @@ Response failed(const Error& error, const char* unknown) {
   return error_response(status, code, error.message);
 }
 
+// Of a mirror.
+Response refusal_response(const mirror::Refusal& refusal) {
+  const std::string& code = refusal.code;
+  return error_response(refusal.status == 503 ? 429 : refusal.status, code.empty() ? "TOOMANYREQUESTS" : code.c_str(),
+                        refusal.message);
+}
+
+// Its components may be separated by an encoded slash.
+std::string name_in(const Path& path) {
+  std::string name;
+  for (size_t i = 1; i + 2 < path.size(); ++i) name += (i == 1 ? "" : "/") + path[i];
+  return name;
+}
+
 }  // namespace
 
-Registry::Registry(Forest& forest, const std::string& source, digests::FileDigests& digests, Readers readers)
-    : forest_(forest), repositories_(forest, source), digests_(digests), readers_(readers) {}
+Registry::Registry(Forest& forest, const std::string& source, digests::FileDigests& digests, Readers readers,
+                   std::shared_ptr<Mirror> mirror)
+    : forest_(forest),
+      repositories_(forest, source),
+      digests_(digests),
+      readers_(readers),
+      mirror_(std::move(mirror)) {}
 
 std::optional<Response> Registry::refuse(const httpd::Refusal& refusal, const httpd::Request& request) {
   const std::string_view target = request.target;
@@ -128,10 +148,33 @@ Response Registry::answer(const Call& call) {
       what == "manifests" || what == "blobs" || what == "referrers" || (what == "tags" && which == "list");
   if (!is_known) return error_response(404, "UNSUPPORTED", "no such endpoint; this registry is read-only");
   const auto repository = repositories_.find(Path(path.begin() + 1, path.end() - 2));
+  if (!repository && repository.error().code == Code::not_found)
+    if (auto mirrored = answer_mirrored(call, name_in(path))) return std::move(*mirrored);
   if (!repository) return failed(repository.error(), "NAME_UNKNOWN");
   if (what == "manifests") return manifest(call, *repository, which);
   if (what == "blobs") return blob(call, *repository, which);
   return what == "tags" ? tags(call, *repository) : referrers(call, *repository, which);
+}
+
+// Nothing if the name may not be requested.
+std::optional<Response> Registry::answer_mirrored(const Call& call, const std::string& name) {
+  const Path& path = call.target.segments;
+  const std::string& what = path[path.size() - 2];
+  const std::string& which = path.back();
+  const std::string name_space = httpd::parameter(call.target.query, "ns").value_or("");
+  if (mirror_ == nullptr || !mirror_->is_permitted(name, name_space)) return std::nullopt;
+  const auto digest = parse_digest(which);
+  if (what == "blobs" && !digest) return error_response(400, "DIGEST_INVALID", "not a SHA-256 digest");
+  if (what == "blobs") {
+    auto bytes = mirror_->blob(name, *digest);
+    if (!bytes) return refusal_response(bytes.error());
+    return send_blob(call, *digest, mirror::for_client(std::move(*bytes), call.has_left), Forest::kRoot);
+  }
+  if (what != "manifests") return error_response(404, "UNSUPPORTED", "a mirror has manifests and blobs only");
+  if (!digest && !is_tag(which)) return error_response(404, "MANIFEST_UNKNOWN", "not a tag, and not a SHA-256 digest");
+  auto found = mirror_->manifest(name, digest ? "sha256:" + digest->hex() : which);
+  if (!found) return refusal_response(found.error());
+  return send_manifest({std::move(found->text), found->digest}, digest.has_value());
 }
 
 Result<std::vector<TaggedModel>> Registry::models_in(const Repository& repository) {
@@ -250,16 +293,21 @@ Response Registry::manifest(const Call& call, const Repository& repository, cons
     return error_response(404, "MANIFEST_UNKNOWN", "not a tag, and not a SHA-256 digest");
   auto found = digest ? manifest_of_digest(call, repository, *digest) : manifest_of_tag(call, repository, reference);
   if (!found) return failed(found.error(), "MANIFEST_UNKNOWN");
-  const auto type = type_of(found->text);
+  Response response = send_manifest(std::move(*found), digest.has_value());
+  if (!digest && response.status == 200) response.add("Vary", "Accept, User-Agent");
+  return response;
+}
+
+Response Registry::send_manifest(ManifestBytes found, bool is_final) {
+  const auto type = type_of(found.text);
   if (!type) return error_response(404, "MANIFEST_UNKNOWN", type.error().message);
   Response response;
-  const std::string name = "sha256:" + found->digest.hex();
+  const std::string name = "sha256:" + found.digest.hex();
   response.add("Content-Type", *type).add("Docker-Content-Digest", name).add("ETag", fmt::format("\"{}\"", name));
-  response.add("Cache-Control", digest ? kept_by(readers_) : "no-cache");
+  response.add("Cache-Control", is_final ? kept_by(readers_) : "no-cache");
   response.add("Docker-Distribution-Api-Version", "registry/2.0");
-  if (!digest) response.add("Vary", "Accept, User-Agent");
   protect(response);
-  response.body.emplace_back(std::move(found->text));
+  response.body.emplace_back(std::move(found.text));
   return response;
 }
 
@@ -269,7 +317,11 @@ Response Registry::blob(const Call& call, const Repository& repository, const st
   if (!digest) return error_response(400, "DIGEST_INVALID", "not a SHA-256 digest");
   const auto bytes = find_blob(call, repository, *digest);
   if (!bytes) return failed(bytes.error(), "BLOB_UNKNOWN");
-  const std::string name = "sha256:" + digest->hex();
+  return send_blob(call, *digest, *bytes, repository.ino);
+}
+
+Response Registry::send_blob(const Call& call, const Digest& digest, const SourcePtr& bytes, Ino ino) {
+  const std::string name = "sha256:" + digest.hex();
   const httpd::Validators validators{fmt::format("\"{}\"", name)};
   const httpd::Verdict verdict = evaluate(call.request, validators, 0);
   Response response;
@@ -280,7 +332,7 @@ Response Registry::blob(const Call& call, const Repository& repository, const st
     response.status = verdict == httpd::Verdict::failed ? 412 : 304;
     return response;
   }
-  const auto open = std::make_shared<OpenFile>(repository.ino, *bytes, nullptr);
+  const auto open = std::make_shared<OpenFile>(ino, bytes, nullptr);
   add_file(response, call.request, open, verdict, "application/octet-stream");
   // Ollama requires it, and requests the ranges from there (ollama#7244).
   if (response.status == 200) response.add("Location", call.target.path);
@@ -312,9 +364,7 @@ Result<std::vector<std::string>> Registry::tags_of(const Repository& repository)
 Response Registry::tags(const Call& call, const Repository& repository) {
   auto all = tags_of(repository);
   if (!all) return failed(all.error(), "NAME_UNKNOWN");
-  const Path& path = call.target.segments;
-  std::string name;
-  for (size_t i = 1; i + 2 < path.size(); ++i) name += (i == 1 ? "" : "/") + path[i];
+  const std::string name = name_in(call.target.segments);
   const std::string last = httpd::parameter(call.target.query, "last").value_or("");
   std::erase_if(*all, [&](const std::string& tag) { return !last.empty() && tag <= last; });
   std::string more;

@@ -15,6 +15,7 @@
 #include "fs/http/protocol/target.h"
 #include "serve/digests/file_digests.h"
 #include "serve/registry/made.h"
+#include "serve/registry/mirror.h"
 #include "serve/registry/repositories.h"
 
 namespace weightfs::distribution {
@@ -25,7 +26,9 @@ enum class Readers { all, with_token };
 /// Callable from any thread. The forest and the digests must outlive it.
 class Registry {
  public:
-  Registry(Forest& forest, const std::string& source, digests::FileDigests& digests, Readers readers);
+  /// `mirror` has the repositories that are not in the tree; null: there are none.
+  Registry(Forest& forest, const std::string& source, digests::FileDigests& digests, Readers readers,
+           std::shared_ptr<Mirror> mirror = nullptr);
 
   /// The response for a path below /v2/; nothing for any other, and if the tree itself has an entry of this name.
   std::optional<httpd::Response> answer(const httpd::Request& request, const httpd::Target& target,
@@ -44,6 +47,9 @@ class Registry {
   httpd::Response answer(const Call& call);
   httpd::Response manifest(const Call& call, const Repository& repository, const std::string& reference);
   httpd::Response blob(const Call& call, const Repository& repository, const std::string& digest);
+  std::optional<httpd::Response> answer_mirrored(const Call& call, const std::string& name);
+  httpd::Response send_manifest(ManifestBytes found, bool is_final);
+  httpd::Response send_blob(const Call& call, const Digest& digest, const SourcePtr& bytes, Ino ino);
   httpd::Response tags(const Call& call, const Repository& repository);
   httpd::Response referrers(const Call& call, const Repository& repository, const std::string& digest);
 
@@ -68,6 +74,7 @@ class Registry {
   Repositories repositories_;
   digests::FileDigests& digests_;
   const Readers readers_;
+  const std::shared_ptr<Mirror> mirror_;
   std::mutex mutex_;                                          // guards the rest
   std::list<Kept> kept_;                                      // the last used first
   std::unordered_map<std::string, std::string> tag_of_blob_;  // by the inode of a directory of tags, and the digest

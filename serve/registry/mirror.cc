@@ -1,0 +1,99 @@
+#include "serve/registry/mirror.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace weightfs::distribution {
+namespace {
+
+bool is_answer_of_registry(const Error& error) { return error.code == Code::not_found; }
+
+// Registries refuse what does not exist with 401 or 403, too. Clients repeat a request after 429.
+mirror::Refusal refusal_by_registry(const std::string& name, const char* unknown, const Error& error) {
+  const bool is_repository = error.name != nullptr && error.name == kNoRepository;
+  if (error.code == Code::not_found)
+    return {404, is_repository ? "NAME_UNKNOWN" : unknown, fmt::format("{}: the registry has none", name)};
+  if (error.code == Code::forbidden) return {403, "DENIED", fmt::format("{}: the mirror has no access", name)};
+  if (is_timeout(error)) return {504, "UNKNOWN", fmt::format("{}: the registry does not respond", name)};
+  if (may_pass(error)) return {503, "TOOMANYREQUESTS", fmt::format("{}: the registry cannot be reached", name)};
+  return {502, "UNKNOWN", fmt::format("{}: the registry sent no valid answer", name)};
+}
+
+}  // namespace
+
+Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, mirror::Rules rules)
+    : origin_(std::move(origin)), names_(std::move(rules)) {}
+
+bool Mirror::is_permitted(const std::string& name, const std::string& name_space) const {
+  return origin_->is_permitted(name) && (name_space.empty() || origin_->is_namespace(name_space));
+}
+
+Mirror::Found<Mirror::Manifest> Mirror::manifest(const std::string& name, const std::string& reference) {
+  const bool is_final = parse_digest(reference).has_value();
+  const std::string key = fmt::format("{}{}{}", name, is_final ? '@' : ':', reference);
+  const auto refuse = [name](const Error& error) { return refusal_by_registry(name, "MANIFEST_UNKNOWN", error); };
+  const auto found = names_.find({.key = key,
+                                  .is_final = is_final,
+                                  .ask = [this, name, reference] { return origin_->resolve(name, reference); },
+                                  .is_answer = is_answer_of_registry,
+                                  .refuse = refuse});
+  if (!found) return tl::unexpected(found.error());
+  const auto digest = digest_of_hex(*found);
+  auto text = digest ? exceptions_to_errors([&] { return origin_->manifest(name, *digest); })
+                     : Result<std::string>(failure(Code::corrupt, "not a digest"));
+  if (text) return Manifest{std::move(*text), *digest};
+  names_.log(mirror::line_about(key, text.error()));
+  return tl::unexpected(refuse(text.error()));
+}
+
+Mirror::Found<SourcePtr> Mirror::blob(const std::string& name, const Digest& digest) {
+  const std::string key = fmt::format("{}/blobs/sha256:{}", name, digest.hex());
+  if (SourcePtr bytes = opened(key)) return bytes;
+  const auto refuse = [name](const Error& error) { return refusal_by_registry(name, "BLOB_UNKNOWN", error); };
+  const auto open = [this, name, digest, key]() -> Result<mirror::State> {
+    keep(key, TRY(origin_->open(name, digest)));
+    return mirror::State{digest.hex()};
+  };
+  const auto found =
+      names_.find({.key = key, .is_final = true, .ask = open, .is_answer = is_answer_of_registry, .refuse = refuse});
+  if (!found) return tl::unexpected(found.error());
+  if (SourcePtr bytes = opened(key)) return bytes;
+  // It is known, and was closed for others, or its bytes did not match.
+  auto again = exceptions_to_errors([&] { return origin_->open(name, digest); });
+  if (again) return keep(key, std::move(*again));
+  names_.log(mirror::line_about(key, again.error()));
+  return tl::unexpected(refuse(again.error()));
+}
+
+SourcePtr Mirror::opened(const std::string& key) {
+  SourcePtr dropped;  // destroyed without the lock: it waits for its transfers
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find(opened_, key, &Opened::key);
+  if (found == opened_.end()) return nullptr;
+  if (found->bytes->verification() == VerifiedBy::mismatch) {
+    dropped = std::move(found->bytes);
+    opened_.erase(found);
+    return nullptr;
+  }
+  std::rotate(opened_.begin(), found, found + 1);
+  return opened_.front().bytes;
+}
+
+// Another client may have opened it meanwhile.
+SourcePtr Mirror::keep(const std::string& key, SourcePtr bytes) {
+  if (SourcePtr before = opened(key)) return before;
+  SourcePtr dropped;
+  const std::scoped_lock lock(mutex_);
+  if (opened_.size() == kMaxBlobsOpen) {
+    dropped = std::move(opened_.back().bytes);
+    opened_.pop_back();
+  }
+  opened_.insert(opened_.begin(), {key, bytes});
+  return bytes;
+}
+
+}  // namespace weightfs::distribution
