@@ -213,7 +213,9 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   greeting.mirrors = mirrors_of_sources(sources, options);
   options.registries.known_mirrors = std::make_shared<const MirrorTable>(greeting.mirrors);
   std::vector<Scope> scopes = scopes_of(sources, options, flags.store.fetching.cache_mirrors);
-  if (flags.hub_mirror.is_on()) scopes.push_back(scope_of_models(flags.hub_mirror.endpoint, flags.hub_mirror.allow));
+  const ServedMirror& mirror = flags.served_mirror;
+  if (mirror.is_of_hub()) scopes.push_back(scope_of_models(mirror.endpoint, mirror.allow));
+  if (mirror.is_of_registry()) scopes.push_back(scope_of_repositories(mirror.endpoint, mirror.allow));
   SourceGate gate(std::move(scopes), keyring, client);
   if (auto confined = confine_fetcher(options.registries, flags.source_keys); !confined && !greeting.error)
     greeting.error = std::move(confined).error();

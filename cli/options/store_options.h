@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,13 +16,18 @@
 
 namespace weightfs {
 
-/// Models of a Hub that `weightfs serve` looks up when a client asks for them.
-struct HubMirrorFlags {
-  std::string endpoint = {};            ///< the URL of the Hub, without a `/` at its end; empty: none
-  std::vector<std::string> allow = {};  ///< patterns of ORG/NAME
-  std::chrono::seconds ttl{60};         ///< how long a branch or a tag keeps its commit
+/// Models of a Hub, or repositories of a registry, that `weightfs serve` looks up when a client asks for them.
+struct ServedMirror {
+  std::string endpoint = {};            ///< the URL of the server, without a `/` at its end; empty: none
+  std::vector<std::string> allow = {};  ///< patterns of ORG/NAME, or of names of repositories
+  std::chrono::seconds ttl{60};         ///< how long a branch or a tag keeps its commit or manifest
+  enum class Kind : uint8_t { hub, registry } kind = Kind::hub;
 
   bool is_on() const { return !endpoint.empty(); }
+  bool is_of_registry() const { return is_on() && kind == Kind::registry; }
+  bool is_of_hub() const { return is_on() && kind == Kind::hub; }
+  /// As the option has it: "hf=URL".
+  std::string text() const { return (kind == Kind::hub ? "hf=" : "oci=") + endpoint; }
 };
 
 /// The parsed options: those of the store and of requests, and what concerns both.
@@ -36,10 +42,10 @@ struct StoreFlags {
   SourceKeys source_keys = {};       ///< by absolute paths
   /// The files of client certificates, by origin; absolute paths.
   std::map<std::string, std::string> client_certificates = {};
-  std::string tree;                ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
-  s3::BucketFlags buckets = {};    ///< its file by an absolute path
-  HubMirrorFlags hub_mirror = {};  ///< of `weightfs serve`
-  bool sandbox = true;             ///< enter the sandbox before reading a container
+  std::string tree;                 ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
+  s3::BucketFlags buckets = {};     ///< its file by an absolute path
+  ServedMirror served_mirror = {};  ///< of `weightfs serve`
+  bool sandbox = true;              ///< enter the sandbox before reading a container
 };
 
 /// The options of every command that reads a source: of the cache, of downloads, and --sandbox.

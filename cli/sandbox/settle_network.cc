@@ -113,7 +113,7 @@ bool has_remote_parts(const std::string& path, OpenOptions options, MayOpen proo
 void settle_network(const std::vector<std::string>& sources, const OpenOptions& options, StoreFlags& store_flags) {
   if (store_flags.offline) return;
   if (is_offline_by_environment(sources)) store_flags.offline = true;
-  if (store_flags.offline || !store_flags.sandbox || sources.empty() || store_flags.hub_mirror.is_on()) return;
+  if (store_flags.offline || !store_flags.sandbox || sources.empty() || store_flags.served_mirror.is_on()) return;
   FetchSettings& fetching = store_flags.store.fetching;
   if (!fetching.cache_mirrors.empty() || !std::ranges::all_of(sources, is_path)) return;
   std::vector<std::string> opened = sources;

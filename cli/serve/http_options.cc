@@ -6,9 +6,11 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "cache/address_policy.h"
 #include "cli/options/open_options.h"
 #include "cli/options/served_options.h"
 #include "protocols/huggingface.h"
+#include "protocols/registry_server.h"
 #include "report/text/suggestions.h"
 
 namespace weightfs {
@@ -24,38 +26,49 @@ Option idle_option(HttpOptions& options) {
                  options.idle_timeout);
 }
 
-// `hf=URL` besides the servers of blobs.
+Result<void> take_served_mirror(ServedMirror& mirror, const std::string& value) {
+  if (mirror.is_on()) return failure(Code::unsupported, "one Hub or registry can be mirrored");
+  if (value.starts_with("oci=")) {
+    mirror.kind = ServedMirror::Kind::registry;
+    mirror.endpoint = TRY(registry::parse_server(std::string_view(value).substr(4)));
+    return {};
+  }
+  std::string endpoint = value.substr(3);
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  // The fetcher compares URLs with it, so it needs a scheme.
+  if (endpoint.find("://") == endpoint.npos) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
+  mirror.endpoint = std::move(endpoint);
+  return {};
+}
+
+// `hf=URL` and `oci=HOST` besides the servers of blobs.
 Option serve_mirror_option(StoreFlags& flags) {
   Option option = mirror_option(flags);
-  option.value = "[HOST=]URL|hf=URL";
+  option.value = "[HOST=]URL|hf=URL|oci=HOST";
   option.help +=
-      "; hf=URL: serve the models of the Hub at URL that --allow permits, each looked up at its first request";
+      "; hf=URL, oci=HOST: serve the models of the Hub at URL, or the repositories of the registry HOST, that --allow "
+      "permits, each looked up at its first request";
   option.take = [&flags, take_other = option.take](const std::string& value) -> Result<void> {
-    for (const std::string_view kind : {"oci=", "s3="})
-      if (value.starts_with(kind))
-        return failure(Code::unsupported,
-                       fmt::format("{} is not supported; only models of a Hub are mirrored, with hf=URL",
-                                   quoted(std::string(kind))));
-    if (!value.starts_with("hf=")) return take_other(value);
-    std::string endpoint = value.substr(3);
-    while (endpoint.ends_with('/')) endpoint.pop_back();
-    // The fetcher compares URLs with it, so it needs a scheme.
-    if (endpoint.find("://") == endpoint.npos) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
-    if (flags.hub_mirror.is_on()) return failure(Code::unsupported, "hf=: one Hub can be mirrored");
-    flags.hub_mirror.endpoint = std::move(endpoint);
-    return {};
+    if (value.starts_with("s3="))
+      return failure(Code::unsupported,
+                     "\"s3=\" is not supported; a Hub is mirrored with hf=URL, a registry with oci=HOST");
+    const bool is_served = value.starts_with("hf=") || value.starts_with("oci=");
+    return is_served ? take_served_mirror(flags.served_mirror, value) : take_other(value);
   };
   return option;
 }
 
-Options hub_mirror_options(StoreFlags& flags) {
-  return {serve_mirror_option(flags),
-          list("allow", "PATTERN",
-               "models that --mirror hf=URL serves: ORG/NAME, where * and ? stand for any characters; may be repeated "
-               "(default: none)",
-               flags.hub_mirror.allow),
-          seconds("mirror-ttl", "how long --mirror hf=URL takes the commit of a branch or tag as current (default: 60)",
-                  kUpToADay, flags.hub_mirror.ttl)};
+Options served_mirror_options(StoreFlags& flags) {
+  return {
+      serve_mirror_option(flags),
+      list("allow", "PATTERN",
+           "what such a --mirror serves: models ORG/NAME, or names of repositories, where * and ? stand for any "
+           "characters; may be repeated (default: none)",
+           flags.served_mirror.allow),
+      seconds(
+          "mirror-ttl",
+          "how long such a --mirror takes the commit of a branch, or the manifest of a tag, as current (default: 60)",
+          kUpToADay, flags.served_mirror.ttl)};
 }
 
 void append(Options& options, Options more) { std::move(more.begin(), more.end(), std::back_inserter(options)); }
@@ -99,7 +112,7 @@ Options own_http_options(HttpOptions& options) {
       idle_option(options),
       flag("until-eof", "end when standard input ends: that of a pipe, when its last writer exits", options.until_eof),
   };
-  append(own, hub_mirror_options(options.store_flags));
+  append(own, served_mirror_options(options.store_flags));
   append(own, served_options({options.log_level, options.prefetch, options.require_complete, options.model_files,
                               options.follow}));
   return own;
@@ -120,17 +133,22 @@ Result<void> parse_http_options(HttpOptions& options, std::string_view text) {
 }
 
 Result<void> check_served(const std::vector<std::string>& sources, const HttpOptions& options) {
-  const HubMirrorFlags& mirror = options.store_flags.hub_mirror;
+  const ServedMirror& mirror = options.store_flags.served_mirror;
   if (!mirror.is_on() && !mirror.allow.empty())
-    return failure(Code::unsupported, "--allow is for the models of a mirror; use --mirror hf=URL");
-  if (!mirror.is_on() && sources.empty()) return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL");
+    return failure(Code::unsupported, "--allow is for a mirror; use --mirror hf=URL or --mirror oci=HOST");
+  if (!mirror.is_on() && sources.empty())
+    return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL or oci=HOST");
   if (!mirror.is_on()) return {};
   if (mirror.allow.empty())
     return failure(Code::unsupported,
-                   "--mirror hf=URL: which models may be requested? use --allow 'ORG/*', or --allow '*' for all");
+                   fmt::format("--mirror {}: what may be requested? use --allow 'ORG/*', or --allow '*' for all",
+                               printable(mirror.text())));
+  const bool is_insecure = options.store_flags.requests.insecure;
+  if (mirror.is_of_registry() && !is_insecure && !is_confidential(mirror.endpoint))
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", mirror.endpoint));
+  if (mirror.is_of_registry()) return {};
   huggingface::Name name;
   name.server = mirror.endpoint;
-  const bool is_insecure = options.store_flags.requests.insecure;
   return huggingface::hub_of(name, nullptr, nullptr, is_insecure).map([](const huggingface::Hub&) {});
 }
 

@@ -23,6 +23,7 @@
 #include "cli/serve/listen.h"
 #include "cli/serve/open_code.h"
 #include "cli/serve/protocols.h"
+#include "cli/serve/registry_mirror.h"
 #include "cli/serve/signal_pipe.h"
 #include "formats/one_model.h"
 #include "fs/http/server.h"
@@ -119,10 +120,11 @@ class HttpServing {
     TRY_VOID(start_broker());
     Confined confined = TRY(Confined::enter({plan(), rights()}));
     Reading reading = TRY(Reading::open(std::move(confined), options().model_files, options().require_complete));
-    const HubMirrorFlags& mirrored = options().store_flags.hub_mirror;
-    mirror_ = TRY(open_hub_mirror(mirrored, reading.options.registries,
-                                  [this](const std::string& line) { log_.write(Level::warning, line); }));
-    if (params_.sources.empty()) reading.label = "hf=" + mirrored.endpoint;
+    const ServedMirror& mirrored = options().store_flags.served_mirror;
+    const auto log = [this](const std::string& line) { log_.write(Level::warning, line); };
+    mirror_ = TRY(open_hub_mirror(mirrored, reading.options.registries, log));
+    registry_mirror_ = open_registry_mirror(mirrored, reading.options.registries, log);
+    if (params_.sources.empty()) reading.label = mirrored.text();
     if (params_.takes_files && !opened_.tls)
       dropped_ = std::make_unique<DroppedFiles>(reading.options, options().model_files, TRY(random_secret()));
     begin(std::move(reading));
@@ -218,7 +220,8 @@ class HttpServing {
     protocols.s3_keys = std::move(opened_.s3_keys);
     protocols.digests = digest_keeper();
     protocols.mirror = mirror_;
-    protocols.is_mirror_only = params_.sources.empty() && mirror_ != nullptr;
+    protocols.registry_mirror = registry_mirror_;
+    protocols.is_mirror_only = params_.sources.empty();
     protocols.url_of = [this](const std::string& path) { return url_of(path); };
     return protocols;
   }
@@ -405,8 +408,9 @@ class HttpServing {
   std::unique_ptr<Follower> follower_;
   std::unique_ptr<Prefetch> background_;
   httpd::AccessRules rules_;
-  std::unique_ptr<OpenCode> code_;       // for the browser
-  std::shared_ptr<hub::Mirror> mirror_;  // null if there is none
+  std::unique_ptr<OpenCode> code_;                         // for the browser
+  std::shared_ptr<hub::Mirror> mirror_;                    // null if there is none
+  std::shared_ptr<distribution::Mirror> registry_mirror_;  // the same
   std::unique_ptr<Protocols> protocols_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;

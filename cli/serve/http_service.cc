@@ -28,7 +28,7 @@ Result<HttpService> read_service(const std::string& path) {
   if (!parsed)
     return failure(parsed.error().code,
                    fmt::format("{}:{}: OPTIONS: {}", path, service.config.options_line, parsed.error().message));
-  if (service.config.sources.empty() && !service.options.store_flags.hub_mirror.is_on())
+  if (service.config.sources.empty() && !service.options.store_flags.served_mirror.is_on())
     return failure(Code::unsupported, fmt::format("{}: SOURCE= is missing", path));
   if (service.options.listen.empty()) service.options.listen.emplace_back("systemd");
   return service;

@@ -22,7 +22,7 @@ static_assert(hub::kNoRevision == huggingface::kNoRevision && hub::kGated == hug
 
 class HubOrigin final : public hub::MirrorOrigin {
  public:
-  HubOrigin(huggingface::Hub hub, HubMirrorFlags flags) : hub_(std::move(hub)), flags_(std::move(flags)) {}
+  HubOrigin(huggingface::Hub hub, ServedMirror flags) : hub_(std::move(hub)), flags_(std::move(flags)) {}
 
   bool is_permitted(const std::string& id) const override { return huggingface::is_permitted_model(id, flags_.allow); }
   bool is_revision(const std::string& text) const override { return huggingface::is_revision(text); }
@@ -95,14 +95,14 @@ class HubOrigin final : public hub::MirrorOrigin {
   }
 
   const huggingface::Hub hub_;
-  const HubMirrorFlags flags_;
+  const ServedMirror flags_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<hub::Mirror>> open_hub_mirror(const HubMirrorFlags& flags, const RegistryOptions& registries,
+Result<std::shared_ptr<hub::Mirror>> open_hub_mirror(const ServedMirror& flags, const RegistryOptions& registries,
                                                      std::function<void(const std::string&)> log) {
-  if (!flags.is_on()) return std::shared_ptr<hub::Mirror>();
+  if (!flags.is_of_hub()) return std::shared_ptr<hub::Mirror>();
   huggingface::Name name;
   name.server = flags.endpoint;
   const http::ClientPtr http = huggingface::is_offline() ? nullptr : registries.http;

@@ -12,7 +12,7 @@ namespace weightfs {
 
 /// Null without --mirror hf=URL. `log` receives a line about each failure of the origin. Fails as
 /// huggingface::hub_of().
-Result<std::shared_ptr<hub::Mirror>> open_hub_mirror(const HubMirrorFlags& flags, const RegistryOptions& registries,
+Result<std::shared_ptr<hub::Mirror>> open_hub_mirror(const ServedMirror& flags, const RegistryOptions& registries,
                                                      std::function<void(const std::string&)> log);
 
 }  // namespace weightfs

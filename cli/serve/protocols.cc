@@ -46,11 +46,13 @@ Result<objects::AccessKeys> read_s3_keys(const std::string& path) {
 Protocols::Protocols(Forest& forest, ProtocolOptions options, std::function<const httpd::Site&()> site)
     : needs_token_(options.needs_token),
       is_mirror_only_(options.is_mirror_only),
+      mirrors_registry_(options.registry_mirror != nullptr),
       page_(options.assets),
       api_(forest, printable(options.source), std::move(options.url_of), options.takes_files),
       digests_(std::move(options.digests)),
       registry_(forest, options.source, digests_,
-                needs_token_ ? distribution::Readers::with_token : distribution::Readers::all),
+                needs_token_ ? distribution::Readers::with_token : distribution::Readers::all,
+                std::move(options.registry_mirror)),
       hub_(forest, options.is_secure ? "https" : "http", files_of(site).send,
            {std::move(options.mirror),
             [site](const httpd::Request& request, SourcePtr bytes, const std::string& name,
@@ -80,6 +82,7 @@ bool Protocols::is_public(const httpd::Request& request, const httpd::Target& ta
 
 std::vector<std::string> Protocols::invitations(const std::string& url) {
   const std::string origin = url.substr(0, url.find_last_not_of('/') + 1);
+  if (is_mirror_only_ && mirrors_registry_) return registry_.invitations(url);
   if (is_mirror_only_) return {"export HF_ENDPOINT=" + origin};
   std::vector<std::string> lines = {"# Hugging Face Hub, Ollama, OCI registry and S3; each line is for one client:",
                                     "export HF_ENDPOINT=" + origin};

@@ -27,8 +27,9 @@ struct ProtocolOptions {
   bool takes_files = false;  ///< as HttpParams
   std::string assets;        ///< as HttpOptions; an absolute path
   objects::AccessKeys s3_keys = {};
-  std::shared_ptr<hub::Mirror> mirror = nullptr;  ///< of another Hub; null: none
-  bool is_mirror_only = false;                    ///< there are no models of its own
+  std::shared_ptr<hub::Mirror> mirror = nullptr;                    ///< of another Hub; null: none
+  std::shared_ptr<distribution::Mirror> registry_mirror = nullptr;  ///< of another registry; null: none
+  bool is_mirror_only = false;                                      ///< there are no models of its own
   digests::Keeper digests = {};
   std::function<std::string(const std::string& path)> url_of = {};  ///< of a path of the tree
 };
@@ -59,6 +60,7 @@ class Protocols {
  private:
   const bool needs_token_;
   const bool is_mirror_only_;
+  const bool mirrors_registry_;
   WebPage page_;
   api::Api api_;
   digests::FileDigests digests_;

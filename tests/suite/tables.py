@@ -104,8 +104,8 @@ NOT_SANITIZED = {
     "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
     "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,
     "test_serve_hub": DOWNLOADS, "test_serve_mirror": DOWNLOADS, "test_serve_s3": DOWNLOADS,
-    "test_serve_registry": DOWNLOADS, "test_served_sources": DOWNLOADS, "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS,
-    "test_url_ranges": DOWNLOADS, "test_urls": DOWNLOADS
+    "test_serve_registry": DOWNLOADS, "test_serve_registry_mirror": DOWNLOADS, "test_served_sources": DOWNLOADS,
+    "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS, "test_urls": DOWNLOADS
 }
 BUDGET = "reads until a budget is used up, and shorter ones read the same code"
 THREADS = "compares the results of many threads for a tensor of many megabytes"

@@ -32,7 +32,7 @@ class HubMirrorTest : public ::testing::Test {
     RegistryOptions registries;
     registries.store = blob_store({});
     registries.http = client;
-    const HubMirrorFlags flags{.endpoint = kHub, .allow = {"org/*"}, .ttl = std::chrono::seconds(60)};
+    const ServedMirror flags{.endpoint = kHub, .allow = {"org/*"}, .ttl = std::chrono::seconds(60)};
     mirror = open_hub_mirror(flags, registries, [](const std::string&) {}).value();
   }
 
@@ -114,7 +114,7 @@ TEST_F(HubMirrorTest, OriginIsAskedOnceWhileItFails) {
   }
 }
 
-TEST(HubMirrorOptions, MirrorOfAHubNeedsPatterns) {
+TEST(ServedMirrorOptions, MirrorNeedsPatterns) {
   const auto error = [](const std::string& words, const std::vector<std::string>& sources = {}) -> std::string {
     HttpOptions options;
     if (const auto parsed = parse_http_options(options, words); !parsed) return parsed.error().message;
@@ -126,7 +126,13 @@ TEST(HubMirrorOptions, MirrorOfAHubNeedsPatterns) {
   EXPECT_THAT(error("mirror=hf=https://huggingface.co"), HasSubstr("use --allow"));
   EXPECT_THAT(error("allow=*", {"m.gguf"}), HasSubstr("use --mirror hf=URL"));
   EXPECT_THAT(error(""), HasSubstr("missing SOURCE"));
-  EXPECT_THAT(error("mirror=oci=https://registry.example"), HasSubstr("is not supported"));
+  EXPECT_EQ(error("mirror=oci=registry.example,allow=library/*"), "");
+  EXPECT_EQ(error("mirror=oci=http://registry.example,allow=*,insecure"), "");
+  EXPECT_THAT(error("mirror=oci=registry.example"), HasSubstr("use --allow"));
+  EXPECT_THAT(error("mirror=oci=registry.example,mirror=hf=https://b.example"), HasSubstr("one Hub or registry"));
+  EXPECT_THAT(error("mirror=oci=http://registry.example,allow=*"), HasSubstr("--insecure"));
+  EXPECT_THAT(error("mirror=oci=registry,allow=*"), HasSubstr("not the name of a registry"));
+  EXPECT_THAT(error("mirror=oci=https://me:secret@registry.example,allow=*"), HasSubstr("not the name of a registry"));
   EXPECT_THAT(error("mirror=s3=https://store.example"), HasSubstr("is not supported"));
   EXPECT_THAT(error("mirror=hf=https://a.example,mirror=hf=https://b.example"), HasSubstr("one Hub"));
   EXPECT_THAT(error("mirror=hf=http://hub.example,allow=*"), HasSubstr("--insecure"));
