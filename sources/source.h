@@ -182,7 +182,7 @@ std::vector<Scope> scopes_of(const std::vector<std::string>& sources, const Open
 /// That of the models of a Hub that may be requested by a name that a client sends. `endpoint` has no `/` at its end.
 Scope scope_of_models(const std::string& endpoint, std::vector<std::string> patterns);
 
-/// The same of the repositories of a registry; `server` is as of registry::parse_server().
+/// The scope of the permitted repositories of a registry; `server` is as of registry::parse_server().
 Scope scope_of_repositories(const std::string& server, std::vector<std::string> patterns);
 
 /// The credentials of a scope for a URL in it: of a registry, those of the repository.

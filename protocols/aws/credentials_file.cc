@@ -22,7 +22,11 @@ class CredentialsFile final : public s3::KeySource {
 
   Result<s3::TimedKeys> obtain(http::Client& /*client*/, const std::stop_token& /*stop*/) const override {
     std::string text = TRY(read_small_file(path_).map_error([&](const Error& error) {
-      return Error{error.code, "--credentials-file " + error.message};
+      // The sandbox permits the file that was there at the start, and its directory if it is not a shared one.
+      const bool is_refused = error.message.ends_with("Permission denied");
+      constexpr const char* kAdvice =
+          "; a file that is replaced has to be in a directory of its own, not in $HOME or /tmp";
+      return Error{error.code, fmt::format("--credentials-file {}{}", error.message, is_refused ? kAdvice : "")};
     }));
     return keys_of_text(std::move(text)).map_error([&](const Error& error) { return named(name(), error); });
   }

@@ -47,9 +47,9 @@ bool is_repository_name(std::string_view name) {
 
 Result<std::string> parse_server(std::string_view text) {
   std::string server = lower_case(text);
-  while (server.ends_with('/')) server.pop_back();
   const size_t scheme = server.find("://");
   std::string host = scheme == server.npos ? server : server.substr(scheme + 3);
+  while (host.ends_with('/')) host.pop_back();
   const std::string kind = scheme != server.npos ? server.substr(0, scheme) : is_loopback_host(host) ? "http" : "https";
   if (is_docker_hub(host)) host = kDockerHub;
   server = fmt::format("{}://{}", kind, host);

@@ -12,9 +12,9 @@ namespace weightfs::mirror {
 /// How long a read of a client waits for the origin.
 inline constexpr std::chrono::milliseconds kMaxRead{30'000};
 
-/// The same bytes for one client. A read fails with the failure of a timeout after this time, and with resource when
-/// the client has left. `has_left` may be null: not known. What others read is not affected: a transfer goes on for
-/// them.
+/// The bytes as one client reads them. A read fails with the failure of a timeout after this time, and with resource
+/// when the client has left. `has_left` may be null: not known. What others read is not affected: a transfer goes on
+/// for them.
 SourcePtr for_client(SourcePtr bytes, std::function<bool()> has_left, std::chrono::milliseconds within = kMaxRead);
 
 }  // namespace weightfs::mirror

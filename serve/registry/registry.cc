@@ -95,7 +95,7 @@ Response failed(const Error& error, const char* unknown) {
   return error_response(status, code, error.message);
 }
 
-// Of a mirror.
+// The response for what a mirror refuses.
 Response refusal_response(const mirror::Refusal& refusal) {
   const std::string& code = refusal.code;
   return error_response(refusal.status == 503 ? 429 : refusal.status, code.empty() ? "TOOMANYREQUESTS" : code.c_str(),

@@ -1,5 +1,6 @@
-"""Mounts whose keys end every few seconds: no read fails while twenty keys of each kind end, one after the other. A key that the
-server revokes is an error of the read with its reason, until the server accepts it again. All kinds run at the same time."""
+"""Mounts whose keys end every few seconds: no read fails while keys of each kind end, one after the other: four, and twenty with
+EXHAUSTIVE=1. A key that the server revokes is an error of the read with its reason, until the server accepts it again. All kinds
+run at the same time."""
 import base64
 import datetime
 import errno
@@ -26,10 +27,10 @@ from tunnels import Tunnels
 import artifacts
 import stores
 
-EXPIRIES = 20
+EXPIRIES = 20 if "EXHAUSTIVE" in os.environ else 4
 LIFETIME = 3         # seconds of a key, which is renewed in its last third
 OF_REGISTRIES = 2    # logins and tokens of registries are renewed at the whole second
-GRACE = 3            # seconds that a key is accepted after its stated end, because this machine may be slow
+GRACE = 6            # seconds that a key is accepted after its stated end, because this machine may be slow
 COUNT = 800          # files or tensors: more than are read
 FILE, TENSOR = 3000, 32 << 10  # bytes
 EACH_READ = ("--all", "--no-cache", "--prefetch=off")  # is a request
@@ -64,9 +65,6 @@ class Kind:
         self.reads = [((f"{number:03}.bin", ), bytes([number % 251]) * FILE) for number in range(COUNT)]
         for (name, ), data in self.reads:
             self.store.put("models", f"zoo/{name}", data, **fields)
-
-    def prepare_read(self):
-        """Before each read."""
 
     # ---- what the double has seen
 
@@ -158,14 +156,22 @@ class CredentialsFile(AmazonKeys):
     """Another program replaces the file before its keys end."""
 
     def use_keys(self):
-        self.prepare_read()
-        self.options = (*EACH_READ, "--credentials-file", self.test.path(self.name, "lease.json"))
+        os.mkdir(self.test.path(self.name, "keys"))
+        self.replace()
+        self.options = (*EACH_READ, "--credentials-file", self.test.path(self.name, "keys/lease.json"))
+        ends = threading.Event()
+        program = threading.Thread(target=self.replace_until, args=(ends, ))
+        program.start()
+        self.test.addCleanup(program.join)
+        self.test.addCleanup(ends.set)
 
-    def prepare_read(self):
-        left = self.service.issued[-1][1].expiry - self.store.clock() if self.service.issued else datetime.timedelta(0)
-        if left < datetime.timedelta(seconds=LIFETIME - 0.5):
-            fields = self.service.as_json()
-            self.write("lease.json", json.dumps({"Version": 1, "SessionToken": fields.pop("Token"), **fields}))
+    def replace_until(self, ends):
+        while not ends.wait(LIFETIME / 4):
+            self.replace()
+
+    def replace(self):
+        fields = self.service.as_json()
+        self.write("keys/lease.json", json.dumps({"Version": 1, "SessionToken": fields.pop("Token"), **fields}))
 
 
 class GoogleTokens(Kind):
@@ -319,7 +325,6 @@ class Reader:
     def read(self):
         """The next file or tensor, or the same again if that fails."""
         path, data = self.kind.reads[self.count]
-        self.kind.prepare_read()
         with open(os.path.join(self.point, *path), "rb") as file:
             if file.read() != data:
                 raise AssertionError(f"{path}: other bytes")

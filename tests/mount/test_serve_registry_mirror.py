@@ -12,9 +12,9 @@ import threading
 import unittest
 from unittest import mock
 
-from artifacts import INDEX, MANIFEST, as_json, digest, modelpack
 from http_serving import HttpServer
 from mounting import LIMIT_S, TestCase, run, until
+from artifacts import INDEX, MANIFEST, as_json, digest, modelpack
 from registry_server import RegistryServer
 from test_archives import noise
 

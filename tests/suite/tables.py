@@ -66,6 +66,7 @@ LEFT_OUT = {} if EXHAUSTIVE else {
     "test_page, test_page_access": "nine tenths of the formats each; all views of a format in all looks",
     ", ".join(VERB_FILES): "every second test with sanitizers",
     "test_ambiguity": "two thirds of the files",
+    "test_expiring_keys": "sixteen of twenty expiries",
     "portable": "image_test, test_hub, and samples of other formats than RTen, BinTensors, GGUF and safetensors"}
 
 SANDBOX = "a sanitized process has no sandbox and no limit of its address space"
