@@ -87,6 +87,7 @@ std::optional<std::string> key_of(const Target& target) {
   const std::string_view path = target.path;
   for (const std::string_view part : {"//", "/./", "/../"})
     if (path.find(part) != path.npos) return std::nullopt;
+  if (path.ends_with("/.") || path.ends_with("/..")) return std::nullopt;
   std::string key;
   for (size_t i = 2; i < target.segments.size(); ++i) key += (i == 2 ? "" : "/") + target.segments[i];
   if (target.is_directory && !key.empty()) key += "/";

@@ -271,6 +271,8 @@ TEST(S3, RefusalsAreXml) {
   EXPECT_EQ(served.error("/.s3/m-x/config.json/"), "404 NoSuchKey");
   EXPECT_EQ(served.error("/.s3/m-x//config.json"), "404 NoSuchKey");
   EXPECT_EQ(served.error("/.s3/m-x/sub/../config.json"), "404 NoSuchKey");
+  for (const char* const end : {"/.", "/..", "/sub/..", "/sub/.", "/config.json/.."})
+    EXPECT_EQ(served.error(std::string("/.s3/m-x") + end), "404 NoSuchKey") << end << ": not a listing";
   EXPECT_EQ(served.error("/.s3/m-x/%2e%2e/config.json"), "400 InvalidRequest");
   EXPECT_EQ(served.error("/.s3/m-x/files/config.json"), "404 NoSuchKey") << "a path of the tree";
   EXPECT_EQ(served.error(object, {{"if-match", "\"x\""}}), "412 PreconditionFailed");
