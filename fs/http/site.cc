@@ -156,8 +156,12 @@ Response Site::answer_permitted(const Request& request, const Client& client, co
   const bool has_slash_in_name = std::ranges::any_of(
       target.segments, [](const std::string& segment) { return segment.find('/') != segment.npos; });
   const auto resolved = [&] {
-    return has_slash_in_name ? Result<Ino>(failure(Code::not_found, ""))
-                             : forest_.resolve(path, Forest::FinalLink::followed);
+    if (has_slash_in_name) return Result<Ino>(failure(Code::not_found, ""));
+    auto at = forest_.resolve(path, Forest::FinalLink::followed);
+    // Reading a model on the way may take long, and another one may have taken its place.
+    for (int repeats = 0; repeats < kMostRepeats && !at && at.error().code == Code::stale; ++repeats)
+      at = forest_.resolve(path, Forest::FinalLink::followed);
+    return at;
   };
   auto found = resolved();
   if (!found && found.error().code == Code::not_found) return missing(request, path);

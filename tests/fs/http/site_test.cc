@@ -130,6 +130,26 @@ TEST_F(SiteTest, ModelThatIsReplacedWhileItIsAskedForIsAnsweredFromTheNewOne) {
   EXPECT_EQ(replaced, 4);
 }
 
+TEST_F(SiteTest, ModelThatIsReplacedWhileItIsEnteredIsAnsweredFromTheNewOne) {
+  const auto directory_of = [](Later<TreePtr> model) {
+    TreeBuilder root(nullptr);
+    root.add_tree("m", 1'700'000'000'000'000'000, std::move(model));
+    return std::move(root).freeze();
+  };
+  const TreePtr other =
+      tree_of({"m.safetensors", in_memory(SafetensorsBuilder().tensor("w", "U8", "3", "new").build())});
+  int entered = 0;
+  forest_.replace_root(directory_of(Later<TreePtr>([&]() -> Result<TreePtr> {
+    ++entered;
+    forest_.replace_root(directory_of(Later<TreePtr>::of(other)));
+    return model_tree();
+  })));
+  const Response response = answer(get("/m/tensors/w"));
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(body(response), "new");
+  EXPECT_EQ(entered, 1);
+}
+
 TEST_F(SiteTest, RangesAreParts) {
   const Response one = answer(get("/tensors/w", {{"range", "bytes=6-"}}));
   EXPECT_EQ(one.status, 206);
