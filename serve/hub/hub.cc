@@ -268,6 +268,11 @@ Accepted<Response> Hub::list_tree(const Call& call) {
 Accepted<RepositoryFile> Hub::with_digest(const Call& call, const RepositoryFile& file) {
   if (digests_ == nullptr || file.place.empty() || file.sha256 || file.git_id) return file;
   const auto ino = forest_.resolve(file.place, Forest::FinalLink::followed);
+  const Repository& repository = *call.repository;
+  // The digest of a path before this one may have taken a minute.
+  const bool is_own = repository.shows != Shows::views;
+  if (ino && is_own && forest_.model_of(*ino) != repository.model.lock())
+    return httpd::refused(503, fmt::format("{}: was replaced", repository.id));
   const auto source = ino ? forest_.open(*ino) : tl::unexpected(ino.error());
   if (!source || !is_local(**source)) return file;
   const auto until = std::chrono::steady_clock::now() + kWaitForDigests;

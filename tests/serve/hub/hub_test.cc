@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+
 #include "fs/layout/layout.h"
 #include "serve/hub/names.h"
 #include "tests/builders/safetensors_builder.h"
@@ -231,6 +236,55 @@ TEST(Hub, PathsAreFoundByAFormOrJson) {
   EXPECT_EQ(post("application/json", R"({"paths":[1]})").status, 400);
   EXPECT_EQ(served.ask("/api/models/local/m/tree/main", {}, "POST").status, 405);
   EXPECT_EQ(served.ask("/config.json", {}, "POST").status, 405);
+}
+
+// A large local file, which calls a function when it is read.
+class ReadFile final : public Source {
+ public:
+  explicit ReadFile(std::function<void()> on_read = nullptr) : on_read_(std::move(on_read)) {}
+  uint64_t size() const override { return kLarge; }
+  Result<Place> place(uint64_t offset, Opens) const override {
+    return Place{.length = bytes_after(offset), .is_ready = true};
+  }
+  Result<size_t> read(uint64_t offset, std::span<std::byte> out) const override {
+    if (on_read_) on_read_();
+    const size_t count = bytes_inside(kLarge, offset, out.size());
+    std::fill_n(out.begin(), count, std::byte{0});
+    return count;
+  }
+
+ private:
+  const std::function<void()> on_read_;
+};
+
+TEST(Hub, DigestsOfAReplacedModelAreNotMixed) {
+  const auto tree_with = [](const SourcePtr& first) {
+    Model model = read_model({"model.safetensors", in_memory(weights())}).value();
+    model.parts.push_back({"a.bin", Later<SourcePtr>::of(first)});
+    model.parts.push_back({"b.bin", Later<SourcePtr>::of(std::make_shared<ReadFile>())});
+    return lay_out(std::make_shared<Model>(std::move(model)), "/m", kTime);
+  };
+  Forest forest(tree_with(std::make_shared<ReadFile>()));
+  bool is_replaced = false;  // by the thread that reads the file
+  forest.replace_root(tree_with(std::make_shared<ReadFile>([&] {
+    if (!std::exchange(is_replaced, true)) forest.replace_root(tree_with(std::make_shared<ReadFile>()));
+  })));
+  digests::FileDigests digests;
+  hub::Hub hub(forest, "http", nullptr, {}, &digests);
+  const auto ask = [&](const std::string& paths) {
+    httpd::Request request;
+    request.method = "POST";
+    request.target = "/api/models/local/m/paths-info/main";
+    request.body = paths + "&expand=true";
+    return hub.answer(request, *httpd::parse_target(request.target));
+  };
+  const auto answered = ask("paths=a.bin&paths=b.bin");
+  EXPECT_TRUE(is_replaced);
+  ASSERT_TRUE(answered && !*answered);
+  EXPECT_EQ(answered->error().status, 503);
+  const auto again = ask("paths=b.bin");
+  ASSERT_TRUE(again && *again);
+  EXPECT_THAT(text_of(**again), HasSubstr(sha256(*std::make_shared<ReadFile>())->hex()));
 }
 
 TEST(Hub, FilesHaveTheFieldsOfTheHub) {
