@@ -43,7 +43,7 @@ constexpr std::string_view kPrefix = ".s3";
 constexpr const char* kRegion = "us-east-1";
 
 // Other requests of the API for a bucket or an object, by their parameters.
-constexpr std::array<std::string_view, 28> kOthers = {"accelerate",
+constexpr std::array<std::string_view, 29> kOthers = {"accelerate",
                                                       "acl",
                                                       "analytics",
                                                       "attributes",
@@ -69,6 +69,7 @@ constexpr std::array<std::string_view, 28> kOthers = {"accelerate",
                                                       "select",
                                                       "tagging",
                                                       "torrent",
+                                                      "uploadId",
                                                       "uploads",
                                                       "website"};
 

@@ -284,6 +284,7 @@ TEST(S3, RefusalsAreXml) {
     EXPECT_EQ(served.error(object, {}, method), "405 MethodNotAllowed") << method;
   EXPECT_EQ(served.error(object + "?versionId=v1"), "404 NoSuchVersion");
   EXPECT_EQ(served.error(object + "?tagging"), "501 NotImplemented");
+  EXPECT_EQ(served.error(object + "?uploadId=1"), "501 NotImplemented") << "a list of parts";
   const std::string text = served.body("/.s3/m-x/%3Cscript%3E");
   EXPECT_THAT(text, AllOf(HasSubstr("<RequestId>"), Not(HasSubstr("<script>"))));
   EXPECT_EQ(served.ask("/none").status, 404);
