@@ -96,6 +96,21 @@ TEST(S3Access, PresignedUrlOfTheReference) {
   EXPECT_EQ(denial(of_presigned(presigned() + "&x=%2")), "SignatureDoesNotMatch") << "an invalid escape";
 }
 
+// What is served is what was signed: the first of two values, and a path as it was sent.
+TEST(S3Access, SecondValuesAndOtherFormsOfThePathAreNotSigned) {
+  for (const std::string& target : {presigned() + "&X-Amz-Expires=604800", presigned() + "&X-Amz-Date=20990101T000000Z",
+                                    "/a/.." + presigned(), "/" + presigned(), "/." + presigned()})
+    EXPECT_EQ(denial(of_presigned(target)), "SignatureDoesNotMatch") << target;
+  Request head = of_presigned(presigned());
+  head.method = "HEAD";
+  EXPECT_EQ(denial(head), "SignatureDoesNotMatch");
+  for (const char* const name : {"host", "x-amz-date", "x-amz-content-sha256"}) {
+    Request twice = listing();
+    twice.fields.push_back({name, "other"});
+    EXPECT_EQ(denial(twice), "SignatureDoesNotMatch") << name;
+  }
+}
+
 TEST(S3Access, ClockMayDifferByAQuarterOfAnHour) {
   for (const std::time_t skew : {-900, 900}) EXPECT_EQ(denial(listing(), kSigned + skew), "") << skew;
   for (const std::time_t skew : {-901, 901})
