@@ -114,7 +114,8 @@ Result<ExactManifest> find_manifest(const Reference& reference, const BlobStoreP
                                     std::chrono::milliseconds within);
 
 /// The bytes of a blob in the repository of a reference, verified by its digest. Requests its size, unless it is
-/// cached. Fails with not_found, forbidden, network, and with unsupported if the name is not valid.
+/// cached; of a blob that was cached for others, first whether this repository has it, once. Fails with not_found,
+/// forbidden, network, and with unsupported if the name is not valid.
 Result<SourcePtr> open_blob(const Reference& reference, const Digest& digest, const BlobStorePtr& store,
                             const http::ClientPtr& http);
 

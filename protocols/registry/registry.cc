@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -26,6 +28,8 @@ constexpr size_t kMaxManifest = 4 * 1024 * 1024;
 
 // An index may refer to indexes.
 constexpr int kMaxIndexDepth = 3;
+
+constexpr std::chrono::seconds kBlobCheck{30};
 
 // All media types: docker-registry rejects manifests of types that are not listed.
 constexpr const char* kAccept =
@@ -111,6 +115,30 @@ class Repository {
 
   download::Origin blob(const Digest& digest) const {
     return {.url = url_of("blobs/sha256:" + digest.hex()), .credentials = credentials_, .is_mirror = is_mirror_};
+  }
+
+  // Fails with not_found or forbidden unless the registry sends the blob. Not by HEAD: it may redirect to a URL that is
+  // signed for GET.
+  Result<void> check_blob(const Digest& digest) {
+    if (http_ == nullptr)
+      return failure(Code::network, fmt::format("{}: blob not cached; retry without --offline", name_));
+    const http::Request request{.url = url_of("blobs/sha256:" + digest.hex()),
+                                .headers = {"Range: bytes=0-0"},
+                                .credentials = credentials_,
+                                .deadline = std::chrono::steady_clock::now() + kBlobCheck};
+    std::optional<Response> page;
+    const auto take = [&](const http::Response& head) -> Result<void> {
+      page = Response{head, ""};
+      return failure(Code::io, "the bytes are not needed");
+    };
+    const auto ignore = [](std::span<const std::byte>) -> Result<void> { return {}; };
+    const auto done = http_->perform(request, {take, ignore}, store_->stop_token());
+    if (!page) return done;
+    const int status = page->head.status;
+    if (status == 200 || status == 206 || status == 416) return {};  // 416: it is empty
+    if (status == 404) return failure(Code::not_found, fmt::format("no such blob in {}", name_));
+    if (status == 401 || status == 403) return failure(Code::forbidden, access_denied(*page));
+    return failure(http::is_temporary(status) ? Code::network : Code::unsupported, name_ + error_detail(*page));
   }
 
   // The index of referrers of a digest, from the registry or from the tag; empty if there is none, nothing if neither
@@ -350,8 +378,15 @@ Result<SourcePtr> open_blob(const Reference& requested, const Digest& digest, co
                             const http::ClientPtr& http) {
   const Reference reference = TRY(normalize(requested));
   const BlobRef ref{fmt::format("{}/{}@sha256:{}", reference.host, reference.repository, digest.hex()), digest, {}};
-  const Repository repository(reference, nullptr, store, http);
-  return TRY(store->resolve_from(ref, {repository.blob(digest)})).verified;
+  Repository repository(reference, nullptr, store, http);
+  const download::Origin origin = repository.blob(digest);
+  // The digest alone would open what is cached of other repositories and sources, and what other programs have.
+  const std::string key = "blob of " + origin.url;
+  const bool is_known = store->load_text(key).has_value();
+  if (!is_known && store->is_local(ref)) TRY_VOID(repository.check_blob(digest));
+  const ResolvedBlob found = TRY(store->resolve_from(ref, {origin}));
+  if (!is_known) store->save_text(key, "1");
+  return found.verified;
 }
 
 std::vector<Referrer> referrers(const Reference& requested, const Digest& digest, const BlobStorePtr& store,

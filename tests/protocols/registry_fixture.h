@@ -24,7 +24,7 @@ class StoreDouble final : public BlobStore {
   SourcePtr blob(BlobProducer producer) override { return in_memory("blob " + producer.name); }
   Result<SourcePtr> materialize(BlobProducer producer) override { return in_memory("materialized " + producer.name); }
   Result<ResolvedBlob> resolve(const BlobRef&) override { return failure(Code::io, "not expected"); }
-  bool is_local(const BlobRef& ref) override { return ref.name == "here"; }
+  bool is_local(const BlobRef& ref) override { return has_all_blobs || ref.name == "here"; }
   void stop() override { ++stops; }
   Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) override {
     requested_names.push_back(ref.name);
@@ -53,6 +53,7 @@ class StoreDouble final : public BlobStore {
   std::map<std::string, std::string> saved;
   int saves = 0;
   int stops = 0;
+  bool has_all_blobs = false;
   std::vector<std::string> requested_names;
   std::vector<download::Origin> used_origins;
 };

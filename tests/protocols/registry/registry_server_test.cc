@@ -88,6 +88,29 @@ TEST_F(RegistryServerTest, BlobIsThatOfTheRepository) {
       Code::unsupported);
 }
 
+// The cache is also that of sources and repositories that clients may not read.
+TEST_F(RegistryServerTest, BlobThatIsCachedForOthersIsOpenedOnlyIfTheRepositoryHasIt) {
+  const Reference reference{.scheme = "http", .host = kHost, .repository = "team/tiny", .tag = "latest"};
+  const auto opened = [&](const http::ClientPtr& http) {
+    const auto bytes = open_blob(reference, sha256("x"), store, http);
+    return bytes ? "opened" : fmt::format("error {}", static_cast<int>(bytes.error().code));
+  };
+  store->has_all_blobs = true;
+  EXPECT_EQ(opened(nullptr), error(Code::network));
+  for (const auto& [answered, expected] : {std::pair(404, Code::not_found), std::pair(403, Code::forbidden),
+                                           std::pair(503, Code::network), std::pair(302, Code::unsupported)}) {
+    status = answered;
+    EXPECT_EQ(opened(client), error(expected)) << answered;
+  }
+  EXPECT_EQ(store->used_origins.size(), 0U);
+  EXPECT_EQ(client->requests().size(), 4U);
+  status = 206;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(opened(client), "opened");
+  EXPECT_EQ(opened(nullptr), "opened");
+  EXPECT_EQ(client->requests().size(), 5U);
+  EXPECT_EQ(client->requests().back().url, "http://127.0.0.1:1/v2/team/tiny/blobs/" + sha256_of("x"));
+}
+
 TEST(RegistryServer, ServerIsAHostOrItsUrl) {
   EXPECT_EQ(registry::parse_server("Registry.example"), "https://registry.example");
   EXPECT_EQ(registry::parse_server("https://registry.example:5000/"), "https://registry.example:5000");
