@@ -38,13 +38,21 @@ class NamedCredentials final : public http::Credentials {
 
 constexpr std::chrono::milliseconds kStopCheck{100};
 
+// The fetcher ends a request at its deadline, and says more of it, but not while it waits for keys or tokens.
+Result<void> check_deadline(const http::Request& request) {
+  constexpr std::chrono::seconds kLonger{1};
+  if (std::chrono::steady_clock::now() - kLonger < request.deadline) return {};
+  return failure(timeout(http::printable_url(request.url) + ": timed out"));
+}
+
 // Reads the frames of one answer.
 class Answer {
  public:
   // `on_lost`: why the stream has ended early.
-  Answer(Descriptor stream, const http::ResponseHandler& handler, const std::stop_token& stop,
-         std::function<Error()> on_lost)
+  Answer(Descriptor stream, const http::Request& request, const http::ResponseHandler& handler,
+         const std::stop_token& stop, std::function<Error()> on_lost)
       : stream_(std::move(stream)),
+        request_(request),
         handler_(handler),
         stop_(stop),
         on_lost_(std::move(on_lost)),
@@ -89,6 +97,7 @@ class Answer {
         end_ += static_cast<size_t>(got);
       } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (stop_.stop_requested()) return failure(Code::network, "stopped");
+        TRY_VOID(check_deadline(request_));
         pollfd ready{stream_.number(), POLLIN, 0};
         ::poll(&ready, 1, static_cast<int>(kStopCheck.count()));
       } else {
@@ -99,6 +108,7 @@ class Answer {
   }
 
   const Descriptor stream_;
+  const http::Request& request_;
   const http::ResponseHandler& handler_;
   const std::stop_token& stop_;
   const std::function<Error()> on_lost_;
@@ -141,8 +151,10 @@ Result<Descriptor> FetchedClient::ask(const http::Request& request, const std::s
   Descriptor ours(ends[0]);
   const Descriptor theirs(ends[1]);
   // The fetcher takes no request while it has too many.
-  for (pollfd ready{socket_.number(), POLLOUT, 0}; ::poll(&ready, 1, static_cast<int>(kStopCheck.count())) <= 0;)
+  for (pollfd ready{socket_.number(), POLLOUT, 0}; ::poll(&ready, 1, static_cast<int>(kStopCheck.count())) <= 0;) {
     if (stop.stop_requested()) return failure(Code::network, "stopped");
+    TRY_VOID(check_deadline(request));
+  }
   if (send_message(socket_.number(), bytes, theirs.number())) return ours;
   return tl::unexpected(lost());
 }
@@ -157,7 +169,7 @@ Result<void> FetchedClient::perform(const http::Request& request, const http::Re
     if (!told.credentials.empty()) named->set_description(told.credentials);
     record_keys(request.url, told.keys);
   };
-  Answer answer(TRY(ask(request, stop)), handler, stop, [this] { return lost(); });
+  Answer answer(TRY(ask(request, stop)), request, handler, stop, [this] { return lost(); });
   const Ended ended = TRY(answer.read([&](const Answered& answered) {
     take(answered.told);
     record_answer(http::origin_of(answered.response.url), answered.response);

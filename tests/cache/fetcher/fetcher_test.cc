@@ -287,6 +287,18 @@ TEST_F(Fetched, StopEndsARequestOnBothSides) {
   EXPECT_TRUE(test::eventually([&] { return was_closed.load(); }));
 }
 
+// As a token server that does not respond: the fetcher notices a deadline only while it sends the request itself.
+TEST_F(Fetched, DeadlineEndsARequestThatWaitsForKeys) {
+  gate_.is_held = true;
+  http::Request request = get("http://127.0.0.1:1/?secret");
+  request.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(2);
+  const auto page = download::send_request(*client_, request, 100, kNeverStop);
+  gate_.is_held = false;
+  ASSERT_FALSE(page);
+  EXPECT_TRUE(is_timeout(page.error()));
+  EXPECT_EQ(page.error().message, "http://127.0.0.1:1/: timed out");
+}
+
 TEST_F(Fetched, HandlerErrorIsThatOfTheRequest) {
   HttpServer server(always(answer("200 OK", "12345")));
   const http::ResponseHandler refuses{
