@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/text.h"
+#include "serve/mirror/for_client.h"
 
 namespace weightfs::distribution {
 namespace {
@@ -26,7 +28,7 @@ mirror::Refusal refusal_by_registry(const std::string& name, const char* unknown
 }  // namespace
 
 Mirror::Mirror(std::unique_ptr<MirrorOrigin> origin, mirror::Rules rules)
-    : origin_(std::move(origin)), names_(std::move(rules)) {}
+    : origin_(std::move(origin)), now_(rules.now), names_(std::move(rules)) {}
 
 bool Mirror::is_permitted(const std::string& name, const std::string& name_space) const {
   return origin_->is_permitted(name) && (name_space.empty() || origin_->is_namespace(name_space));
@@ -54,19 +56,28 @@ Mirror::Found<SourcePtr> Mirror::blob(const std::string& name, const Digest& dig
   const std::string key = fmt::format("{}/blobs/sha256:{}", name, digest.hex());
   if (SourcePtr bytes = opened(key)) return bytes;
   const auto refuse = [name](const Error& error) { return refusal_by_registry(name, "BLOB_UNKNOWN", error); };
-  const auto open = [this, name, digest, key]() -> Result<mirror::State> {
-    keep(key, TRY(origin_->open(name, digest)));
+  const auto ask = [this, name, digest, key]() -> Result<mirror::State> {
+    keep(key, TRY(open(name, digest)));
     return mirror::State{digest.hex()};
   };
   const auto found =
-      names_.find({.key = key, .is_final = true, .ask = open, .is_answer = is_answer_of_registry, .refuse = refuse});
+      names_.find({.key = key, .is_final = true, .ask = ask, .is_answer = is_answer_of_registry, .refuse = refuse});
   if (!found) return tl::unexpected(found.error());
   if (SourcePtr bytes = opened(key)) return bytes;
   // It is known, and was closed for others, or its bytes did not match.
-  auto again = exceptions_to_errors([&] { return origin_->open(name, digest); });
+  auto again = open(name, digest);
   if (again) return keep(key, std::move(*again));
   names_.log(mirror::line_about(key, again.error()));
   return tl::unexpected(refuse(again.error()));
+}
+
+// With --wait-for-network, and if the registry does not state the size, it would take a thread of the server for long.
+Result<SourcePtr> Mirror::open(const std::string& name, const Digest& digest) {
+  const auto until = now_() + mirror::kMaxRead;
+  const CancelScope scope([this, until] { return now_() >= until; });
+  auto bytes = exceptions_to_errors([&] { return origin_->open(name, digest); });
+  if (bytes || is_permanent(bytes.error()) || !is_cancelled()) return bytes;
+  return failure(timeout("the registry does not respond"));
 }
 
 SourcePtr Mirror::opened(const std::string& key) {

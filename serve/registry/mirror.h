@@ -3,7 +3,9 @@
 // (docs/serve.md)
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -71,10 +73,12 @@ class Mirror {
     std::string key;
     SourcePtr bytes;
   };
+  Result<SourcePtr> open(const std::string& name, const Digest& digest);
   SourcePtr opened(const std::string& key);
   SourcePtr keep(const std::string& key, SourcePtr bytes);
 
   const std::unique_ptr<MirrorOrigin> origin_;
+  const std::function<std::chrono::steady_clock::time_point()> now_;
   mirror::Lookups names_;       // by "NAME:TAG" and "NAME@sha256:…"; of blobs with "/blobs/"
   std::mutex mutex_;            // guards the rest; never held while the origin is asked
   std::vector<Opened> opened_;  // the last used first

@@ -62,6 +62,7 @@ struct RegistryScript {
   std::set<std::string> names = {"library/tiny"};
   std::optional<Error> error = {};
   SourcePtr bytes = in_memory(kLayer);
+  std::function<void()> on_open = [] {};
   std::atomic<size_t> resolved = 0, opened = 0;
 };
 
@@ -88,6 +89,8 @@ class ScriptedRegistry final : public distribution::MirrorOrigin {
   }
   Result<SourcePtr> open(const std::string& name, const Digest& digest) override {
     ++script_.opened;
+    script_.on_open();
+    if (is_cancelled()) return failure(Code::network, "cancelled");
     TRY_VOID(check(name));
     if (digest != sha256(kLayer)) return failure(Code::not_found, "no such blob");
     return script_.bytes;
@@ -260,6 +263,13 @@ TEST_F(RegistryMirrorTest, WrongBytesReachNoClientAndAreOpenedAgain) {
   EXPECT_EQ(ask(kBlob).status, 502);
   script.bytes = in_memory(kLayer);
   EXPECT_EQ(text_of(ask(kBlob)), kLayer);
+}
+
+TEST_F(RegistryMirrorTest, OriginIsWaitedForForThirtySeconds) {
+  script.on_open = [this] { clock += seconds(29); };
+  EXPECT_EQ(ask(kBlob).status, 200);
+  script.on_open = [this] { clock += seconds(30); };
+  EXPECT_EQ(error("/v2/library/tiny/blobs/" + name_of("x")), "504 UNKNOWN");
 }
 
 TEST_F(RegistryMirrorTest, ReadEndsWithItsClient) {
