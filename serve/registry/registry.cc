@@ -90,7 +90,7 @@ Response failed(const Error& error, const char* unknown) {
   const bool is_unknown = error.code == Code::not_found || error.code == Code::unsupported;
   if (is_unknown) return error_response(404, unknown, error.message);
   // Clients repeat a request after 429 (containers/image, containerd), and not after 503.
-  const int status = error.code == Code::resource ? 429 : http_status_of(error);
+  const int status = may_pass(error) && !is_timeout(error) ? 429 : http_status_of(error);
   const char* const code = status == 429 || status == 503 ? "TOOMANYREQUESTS" : status == 403 ? "DENIED" : "UNKNOWN";
   return error_response(status, code, error.message);
 }

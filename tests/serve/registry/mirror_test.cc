@@ -47,6 +47,16 @@ class FalseBytes final : public Source {
   VerifiedBy verification() const override { return VerifiedBy::mismatch; }
 };
 
+class BytesOfNoServer final : public Source {
+ public:
+  explicit BytesOfNoServer(Error error) : error_(std::move(error)) {}
+  uint64_t size() const override { return kLayer.size(); }
+  Result<size_t> read(uint64_t, std::span<std::byte>) const override { return failure(error_); }
+
+ private:
+  const Error error_;
+};
+
 class SilentBytes final : public Source {
  public:
   uint64_t size() const override { return kLayer.size(); }
@@ -110,11 +120,13 @@ class ScriptedRegistry final : public distribution::MirrorOrigin {
 
 class RegistryMirrorTest : public testing::Test {
  protected:
-  RegistryMirrorTest() {
+  RegistryMirrorTest() : registry(open()) {}
+
+  std::unique_ptr<distribution::Registry> open() {
     mirror::Rules rules;
     rules.log = [this](const std::string& line) { lines.push_back(line); };
     rules.now = [this] { return std::chrono::steady_clock::time_point(clock); };
-    registry = std::make_unique<distribution::Registry>(
+    return std::make_unique<distribution::Registry>(
         forest, "", digests, distribution::Readers::all,
         std::make_shared<distribution::Mirror>(std::make_unique<ScriptedRegistry>(script), rules));
   }
@@ -263,6 +275,19 @@ TEST_F(RegistryMirrorTest, WrongBytesReachNoClientAndAreOpenedAgain) {
   EXPECT_EQ(ask(kBlob).status, 502);
   script.bytes = in_memory(kLayer);
   EXPECT_EQ(text_of(ask(kBlob)), kLayer);
+}
+
+TEST_F(RegistryMirrorTest, ClientIsAskedToRepeatAReadWhileTheOriginIsDown) {
+  for (const Code code : {Code::network, Code::unreachable}) {
+    script.bytes = std::make_shared<BytesOfNoServer>(Error(code, "no connection"));
+    registry = open();
+    const auto response = ask(kBlob);
+    EXPECT_EQ(response.status, 429);
+    EXPECT_EQ(field(response, "Retry-After"), "10");
+  }
+  script.bytes = std::make_shared<BytesOfNoServer>(timeout("no data"));
+  registry = open();
+  EXPECT_EQ(error(kBlob), "504 UNKNOWN");
 }
 
 TEST_F(RegistryMirrorTest, OriginIsWaitedForForThirtySeconds) {
