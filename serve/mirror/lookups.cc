@@ -120,7 +120,10 @@ void Lookups::keep(const std::string& key, const State& state) {
   known.value = state.value;
   known.checked = now;
   known.used = ++uses_;
-  if (state.outage.empty()) known.answered = now;
+  if (state.outage.empty()) {
+    known.answered = now;
+    refused_.erase(key);  // it may have been found by another name
+  }
   if (known_.size() <= kMaxKnown) return;
   known_.erase(std::ranges::min_element(known_, {}, [](const auto& each) { return each.second.used; }));
 }

@@ -214,6 +214,14 @@ TEST_F(MirrorTest, RefusalsAreThoseOfTheHub) {
   }
 }
 
+TEST_F(MirrorTest, CommitThatDidNotExistIsServedOnceABranchHasIt) {
+  script.error = named(Code::not_found, hub::kNoRevision);
+  EXPECT_EQ(find("demo", kFirst), "404 RevisionNotFound");
+  script.error = {};
+  EXPECT_EQ(find("demo", kFirst), "404 RevisionNotFound") << "it is remembered";
+  EXPECT_EQ(find(), kFirst);
+}
+
 TEST_F(MirrorTest, OutageIsAskedForAgainAfterTenSeconds) {
   script.error = Error(Code::network, "down");
   EXPECT_EQ(find(), "503 ");
