@@ -139,17 +139,19 @@ Result<void> check_served(const std::vector<std::string>& sources, const HttpOpt
   if (!mirror.is_on() && sources.empty())
     return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL or oci=HOST");
   if (!mirror.is_on()) return {};
+  const bool is_insecure = options.store_flags.requests.insecure;
+  if (mirror.is_of_registry() && !is_insecure && !is_confidential(mirror.endpoint))
+    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", mirror.endpoint));
+  if (mirror.is_of_hub()) {
+    huggingface::Name name;
+    name.server = mirror.endpoint;
+    TRY_VOID(huggingface::hub_of(name, nullptr, nullptr, is_insecure));  // refuses a password, which is not shown then
+  }
   if (mirror.allow.empty())
     return failure(Code::unsupported,
                    fmt::format("--mirror {}: what may be requested? use --allow 'ORG/*', or --allow '*' for all",
                                printable(mirror.text())));
-  const bool is_insecure = options.store_flags.requests.insecure;
-  if (mirror.is_of_registry() && !is_insecure && !is_confidential(mirror.endpoint))
-    return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", mirror.endpoint));
-  if (mirror.is_of_registry()) return {};
-  huggingface::Name name;
-  name.server = mirror.endpoint;
-  return huggingface::hub_of(name, nullptr, nullptr, is_insecure).map([](const huggingface::Hub&) {});
+  return {};
 }
 
 }  // namespace weightfs

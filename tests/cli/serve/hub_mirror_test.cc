@@ -14,6 +14,7 @@ namespace {
 using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kCommit(40, 'c');
 const std::string kHub = "http://127.0.0.1:1";
@@ -140,6 +141,9 @@ TEST(ServedMirrorOptions, MirrorNeedsPatterns) {
   EXPECT_THAT(error("mirror=hf=huggingface.co,allow=*"), HasSubstr("the URL of a Hub expected"));
   EXPECT_THAT(error("mirror=hf=ftp://hub.example,allow=*"), HasSubstr("not the URL of a server"));
   EXPECT_THAT(error("mirror=hf=https://me:secret@hub.example,allow=*"), HasSubstr("not the URL of a server"));
+  for (const char* const words : {"mirror=hf=https://me:secret@hub.example", "mirror=oci=https://me:secret@hub.example",
+                                  "mirror=s3=https://me:secret@hub.example"})
+    EXPECT_THAT(error(words), Not(HasSubstr("secret"))) << words;
   EXPECT_THAT(error("mirror=hf=https://hub.example,allow=*,mirror_ttl=0"), HasSubstr("seconds"));
 }
 
