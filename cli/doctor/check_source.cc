@@ -76,7 +76,9 @@ std::string advice_for_connection(const SourceFacts& facts) {
   const std::string& text = facts.error->message;
   const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
   if (says("--offline") || says("HF_HUB_OFFLINE")) return "leave out --offline, and unset HF_HUB_OFFLINE";
-  if (says("certificate") || says("certificates"))
+  if (says("client certificate") || says("--client-certificate"))
+    return "name a file with a client certificate that the server accepts, and its key, by --client-certificate";
+  if (says("certificate"))
     return fmt::format("name a file with the certificate of the server's authority in {}",
                        kind_of_source(facts.source).prefix == "s3:" ? "AWS_CA_BUNDLE" : "SSL_CERT_FILE");
   if (says("the proxy ")) return "correct the variable with the proxy that the message names, or set no_proxy";

@@ -95,6 +95,11 @@ TEST(CheckSource, AdviceForConnectionsIsThatOfTheMessage) {
   EXPECT_THAT(of("https://h/x", "cannot resolve the host name"), HasSubstr("spelling"));
   EXPECT_THAT(of("https://h/x", "certificate not accepted: self signed"), HasSubstr("SSL_CERT_FILE"));
   EXPECT_THAT(of("s3://b/x", "certificate not accepted: self signed"), HasSubstr("AWS_CA_BUNDLE"));
+  for (const char* const message :
+       {"the server requires a client certificate; name the file with it by --client-certificate https://HOST=FILE",
+        "the server does not accept the client certificate", "--client-certificate: x.pem: no certificate (PEM) in it"})
+    EXPECT_THAT(advice(refused("https://h/x", 0, Error(Code::forbidden, message))),
+                StartsWith("name a file with a client certificate"));
   EXPECT_THAT(of("https://h/x", "the proxy http://p/ ($https_proxy): connection refused"), HasSubstr("no_proxy"));
   EXPECT_THAT(of("https://h/x", "connection refused"), HasSubstr("reaches its port"));
 }
