@@ -82,7 +82,7 @@ class ComparedStream final : public Stream {
 
   Result<void> compare() {
     if (const uint64_t left = input_->bytes_left(); left > kFreeInput + kInputPerOutput * output_)
-      return failure(Code::corrupt, fmt::format("{} bytes follow the compressed data", left));
+      return failure(after_comparison({Code::corrupt, fmt::format("{} bytes follow the compressed data", left)}));
     const Digest found = TRY(input_->finish());
     if (found != digest_)
       return failure(Code::mismatch, fmt::format("digest mismatch: found {}, expected {}", found.hex(), digest_.hex()));

@@ -93,6 +93,10 @@ TEST(ComparedInput, DoesNotReadAnyNumberOfBytesAfterTheCompressedData) {
   const std::string stored = gzip_stored(kText) + std::string(2 << 20, 'x');
   EXPECT_THAT(all_of(codec::compare_input(in_memory(stored), sha256(stored), codec::gunzip_stream)),
               HasSubstr("bytes follow the compressed data"));
+  const auto wrong = std::make_shared<StoredInput>(stored, true);  // of a server: the store drops them
+  EXPECT_THAT(all_of(codec::compare_input(wrong, sha256("right"), codec::gunzip_stream)),
+              HasSubstr("the server sent other bytes"));
+  EXPECT_EQ(wrong->prefetched, stored.size());
 }
 
 // The store drops the bytes then.
