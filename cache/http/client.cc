@@ -23,7 +23,9 @@ void Client::record_answer(const std::string& origin, const Response& response) 
       Answer& answer = answers_[origin];
       answer.last = response.status;
       if (response.status < 400) answer.accepted = response.status;
-      if (date) answer.clock_ahead = std::chrono::seconds(*date - std::time(nullptr));
+      // A cache sends the Date of the origin, and how long ago that was (RFC 9111, section 5.1).
+      const uint32_t age = parse_number<uint32_t>(response.header("age")).value_or(0);
+      if (date) answer.clock_ahead = std::chrono::seconds(*date + age - std::time(nullptr));
     }
     if (is_temporary(response.status)) return;
     since.swap(waiting_.since);

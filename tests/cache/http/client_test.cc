@@ -1,8 +1,12 @@
 #include <fmt/core.h>
 
+#include <ctime>
 #include <stop_token>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "base/values/http.h"
 #include "cache/direct_client.h"
 #include "tests/cache/http_fixture.h"
 
@@ -29,6 +33,22 @@ TEST(HttpClient, ResponseHasStatusHeadersAndBody) {
   EXPECT_EQ(server.requests()[0].header("user-agent"), "weightfs");
   EXPECT_EQ(server.requests()[0].header("accept-encoding"), "identity");
   EXPECT_EQ(server.requests()[0].header("authorization"), "");
+}
+
+TEST(HttpClient, ClockIsComparedWithTheDateAndItsAge) {
+  constexpr std::chrono::minutes kOld{50};
+  const auto ahead = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> headers = {"Date: " + http_date(std::time(nullptr) - std::chrono::seconds(kOld).count())};
+    headers.insert(headers.end(), more.begin(), more.end());
+    HttpServer server(always(answer("200 OK", "x", headers)));
+    DirectClient http(quick());
+    EXPECT_EQ(describe(download::send_request(http, get(server.url("/")), 9, kNeverStop)), "200 x");
+    const auto answers = http.answers();
+    return answers.empty() ? std::nullopt : answers.begin()->second.clock_ahead;
+  };
+  EXPECT_LE(ahead({}).value(), -kOld);
+  EXPECT_LE(ahead({"Age: old"}).value(), -kOld);
+  EXPECT_GT(ahead({"Age: 6000"}).value(), std::chrono::minutes(0));  // a test may take minutes
 }
 
 TEST(HttpClient, ErrorStatusIsNotFailure) {
