@@ -203,9 +203,9 @@ Result<Value> parse_body(const Response& page) {
 std::string error_detail(const Response& page) {
   std::string out = fmt::format(": status {}", page.head.status);
   const auto body = parse_body(page);
-  std::string reason = body ? reason_in(*body) : "";
-  if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
-  return reason.empty() ? out : out + ", " + printable(reason);
+  const std::string reason = body ? reason_in(*body) : "";
+  if (reason.empty()) return out;
+  return fmt::format("{}, {}{}", out, shown_reason(reason), reason.size() > kMaxReason ? "..." : "");
 }
 
 }  // namespace weightfs::download

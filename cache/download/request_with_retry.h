@@ -22,7 +22,8 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
                               const std::stop_token& stop);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
-/// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}.
+/// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}. Without
+/// what may be secret, as refusal_reason().
 std::string error_detail(const Response& page);
 
 /// What the body of a refusal says, as a printable text of about 300 bytes: a text of JSON as in error_detail(), the

@@ -110,6 +110,9 @@ TEST_F(TokenAnswerTest, OtherStatusReportsReason) {
   code = Code::unsupported;
   EXPECT_EQ(describe(answer("400 Bad Request", R"({"error":"no\u001b[31m such"})")),
             "no token from : status 400, no\\x1b[31m such");
+  EXPECT_EQ(describe(answer("400 Bad Request", R"({"error":"bad token Ab0123456789cdefghij of Basic QWxhZGRpbg=="})")),
+            "no token from : status 400, bad token ... of Basic ...")
+      << "a server may repeat what it was sent";
 }
 
 TEST_F(TokenAnswerTest, EndlessBodyIsRejected) {
