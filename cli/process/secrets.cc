@@ -55,6 +55,7 @@ void forget_logins() {
                                  "IDENTITY_HEADER",
                                  "MSI_SECRET",
                                  "http_proxy",
+                                 "HTTP_PROXY",
                                  "https_proxy",
                                  "HTTPS_PROXY",
                                  "all_proxy",

@@ -42,7 +42,7 @@ TEST(Secrets, ProgramWithoutArgumentsHasNone) {
 }
 
 TEST(Secrets, KeysOfTheEnvironmentAreOverwritten) {
-  for (const std::string name : {"AZURE_CLIENT_SECRET", "IDENTITY_HEADER", "MSI_SECRET"}) {
+  for (const std::string name : {"AZURE_CLIENT_SECRET", "IDENTITY_HEADER", "MSI_SECRET", "http_proxy", "HTTP_PROXY"}) {
     static std::string entry;  // a part of the environment
     entry = name + "=TOPSECRET";
     ::putenv(entry.data());
