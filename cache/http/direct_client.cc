@@ -7,6 +7,7 @@
 #include <new>
 #include <stop_token>
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "cache/http/exchange.h"
 #include "cache/http/retry_after.h"
@@ -120,9 +121,21 @@ struct RepeatedWithKeys {
   bool after_refusal = false;
 };
 
+// Requests for keys, which a service may delay, are not repeated after the deadline of the request that needs them.
+CancelScope until_deadline_of(const Request& request) {
+  return CancelScope([&request] { return std::chrono::steady_clock::now() >= request.deadline; });
+}
+
+Result<void> prepare_keys(Credentials* sent, const Request& request, const std::stop_token& stop) {
+  if (sent == nullptr) return {};
+  const CancelScope late = until_deadline_of(request);
+  return sent->prepare(stop);
+}
+
 // Whether there are other keys than those of the request that was challenged or refused.
 Result<bool> has_other_keys(const Request& request, const ExchangeResult& result, const ExchangeKeys& keys,
                             RepeatedWithKeys& repeated, const std::stop_token& stop) {
+  const CancelScope late = until_deadline_of(request);
   if (result.kind == ExchangeResult::Kind::challenge) {
     repeated.after_challenge = true;
     return request.credentials->on_unauthorized(result.response, keys.authorization, stop);
@@ -187,7 +200,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
     exchange.policy = policy_of(options(), request, exchange.url, is_public_redirect);
     origin = exchange.url.origin;
     Credentials* const sent = origin == first_origin ? request.credentials.get() : nullptr;
-    if (sent != nullptr) TRY_VOID(sent->prepare(stop));
+    TRY_VOID(prepare_keys(sent, request, stop));
     auto admission = TRY(queue_.enter({origin, request.urgency, request.deadline, stop, handler.on_wait}));
     if (admission.turn == nullptr) return handler.on_response(deferred_response(admission, exchange.url));
     turn = std::move(admission.turn);

@@ -127,8 +127,10 @@ Result<bool> Credentials::on_unauthorized(const http::Response& response, const 
   std::unique_lock lock(mutex_);
   while (!is_renewed()) {
     if (!is_renewing_) return renew(response, sent, stop, lock);
-    if (!renewed_.wait(lock, stop, [&] { return !is_renewing_; }))
+    renewed_.wait_for(lock, stop, kCancelCheck, [&] { return !is_renewing_; });
+    if (stop.stop_requested() || is_cancelled())
       return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));
+    if (is_renewing_) continue;
     if (!is_renewed() && renewal_) return *renewal_;
   }
   return true;

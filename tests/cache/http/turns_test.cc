@@ -11,6 +11,7 @@
 #include "cache/direct_client.h"
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/remote_file.h"
+#include "cache/download/request_with_retry.h"
 #include "tests/cache/http_fixture.h"
 
 namespace weightfs::turns_test {
@@ -129,6 +130,36 @@ TEST(Turns, RequestForATokenDoesNotWaitForTheRequestThatNeedsIt) {
   Request request = get(server.url("/m"));
   request.credentials = std::make_shared<TokenOfServer>(http, server.url("/token"));
   EXPECT_EQ(describe(send_request(http, request, 100, kNeverStop)), "200 x");
+}
+
+// A token that its server does not send.
+class TokenOfBusyServer final : public Credentials {
+ public:
+  TokenOfBusyServer(Client& http, std::string url) : http_(http), url_(std::move(url)) {}
+  Result<bool> on_unauthorized(const Response&, const std::string&, const std::stop_token& stop) override {
+    TRY(download::request_keys_with_retry(http_, get(url_), 100, stop));
+    return true;
+  }
+
+ private:
+  Client& http_;
+  const std::string url_;
+};
+
+TEST(Turns, RequestForATokenIsNotRepeatedAfterTheDeadline) {
+  HttpServer server([](const SeenRequest& request, Wire& wire) {
+    wire.send(request.target == "/token" ? answer("503 No", "") : answer("401 No", "", {"WWW-Authenticate: Bearer"}));
+  });
+  Options options = quick();
+  options.max_retries = 8;
+  DirectClient http(options);
+  Request request = get(server.url("/m"));
+  request.credentials = std::make_shared<TokenOfBusyServer>(http, server.url("/token"));
+  request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  const auto page = send_request(http, request, 100, kNeverStop);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code, Code::network);
+  EXPECT_LT(server.count("GET", "/token"), 9U);
 }
 
 TEST(Turns, CancelledRequestIsNotSent) {

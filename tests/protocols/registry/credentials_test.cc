@@ -393,6 +393,22 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
   EXPECT_EQ(first.get(), "Bearer T");
 }
 
+TEST_F(ConcurrentChallengesTest, CancelledThreadDoesNotWaitForTheRequester) {
+  hold_the_first();
+  const auto challenged = credentials();
+  const std::string challenge = bearer(site.url("/token"), "x");
+  auto first = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
+  gate->arrived.get_future().wait();
+  {
+    const CancelScope scope([] { return true; });
+    const auto met = challenged->on_unauthorized(unauthorized(challenge), "", {});
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().code, Code::network);
+  }
+  gate->let_go.set_value();
+  EXPECT_EQ(first.get(), "Bearer T");
+}
+
 TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   hold_the_first();
   const auto challenged = credentials();
