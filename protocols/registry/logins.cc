@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/cancel.h"
 #include "base/text.h"
 
 namespace weightfs::registry {
@@ -48,6 +49,7 @@ Result<FoundLogin> find_login(const CredentialPaths& paths, const std::string& h
   for (const std::string& file : files) {
     auto entry = docker_entry(file, host, repository);
     if (!entry && entry.error().code == Code::not_found) continue;
+    if (!entry && is_cancelled()) return failure(Code::network, entry.error().message);  // not: without a login
     if (!entry && entry.error().code == Code::corrupt) return failure(Code::unsupported, entry.error().message);
     if (entry && entry->login) return FoundLogin{std::move(entry->login), file};
     if (!reason.empty()) reason += ", and ";

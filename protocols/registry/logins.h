@@ -28,7 +28,7 @@ struct FoundLogin {
 
 /// The login of the first file that has one, as docker_entry() finds it. Files are read at each call, so that a login
 /// that was renewed is used; one that is missing or not readable has none. Fails with unsupported if one is not a file
-/// with logins.
+/// with logins, and with network if the work of the thread is cancelled.
 Result<FoundLogin> find_login(const CredentialPaths& paths, const std::string& host, const std::string& repository);
 
 }  // namespace weightfs::registry

@@ -136,7 +136,8 @@ void UserKeys::renew_now(Lock& lock, const http::ClientPtr& client, TimePoint no
   lock.unlock();
   Obtained obtained = obtain(std::move(old), client, stop);
   lock.lock();
-  if (!obtained.keys && (stop.stop_requested() || is_cancelled())) return end_renewal();  // others try again
+  const bool has_keys = obtained.keys && obtained.keys->keys;  // a read that was cancelled is like a missing file
+  if (!has_keys && (stop.stop_requested() || is_cancelled())) return end_renewal();  // others try again
   take(std::move(obtained), now);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/cancel.h"
+#include "protocols/registry/logins.h"
 #include "tests/support/temporary.h"
 
 namespace weightfs::test::docker_config_test {
@@ -105,6 +107,18 @@ TEST_F(DockerConfigTest, UnexpectedValuesAreIgnored) {
        {"{}", R"({"auths":[]})", R"({"auths":{"h.example":"x"}})", R"({"auths":{"h.example":{"auth":1}}})",
         R"({"auths":{"h.example":{"username":"u"}}})", R"({"credHelpers":{"h.example":{}}})"})
     EXPECT_EQ(describe(config, "h.example"), "none: has no login for h.example") << config;
+}
+
+// Else the request would be sent without the login, and an anonymous token kept.
+TEST_F(DockerConfigTest, CancelledReadIsNoMissingLogin) {
+  CredentialPaths paths;
+  paths.docker_config = temporary.write("config.json", R"({"auths":{"h.example":{"auth":"dXNlcjpwYXNz"}}})");
+  const auto found = find_login(paths, "h.example", "");
+  ASSERT_TRUE(found && found->login);
+  const CancelScope scope([] { return true; });
+  const auto cancelled = find_login(paths, "h.example", "");
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code, Code::network);
 }
 
 }  // namespace
