@@ -122,22 +122,8 @@ Result<RepositoryPtr> Mirror::read(const std::string& id, const std::string& com
 
 SourcePtr Mirror::open(const Repository& repository, const RepositoryFile& file) {
   const std::string key = fmt::format("{}/{}", revision_key(repository.id, repository.commit), file.path);
-  SourcePtr dropped;  // destroyed without the lock: it waits for its transfers
-  const std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find(opened_, key, &Opened::key);
-  if (found != opened_.end() && found->bytes->verification() != VerifiedBy::mismatch) {
-    std::rotate(opened_.begin(), found, found + 1);
-    return opened_.front().bytes;
-  }
-  if (found != opened_.end()) {
-    dropped = std::move(found->bytes);
-    opened_.erase(found);
-  } else if (opened_.size() == kMaxFilesOpen) {
-    dropped = std::move(opened_.back().bytes);
-    opened_.pop_back();
-  }
-  opened_.insert(opened_.begin(), {key, origin_->open(repository, file)});
-  return opened_.front().bytes;
+  if (SourcePtr bytes = files_.find(key)) return bytes;
+  return files_.keep(key, origin_->open(repository, file));
 }
 
 // Lists that are being read count when they have been.

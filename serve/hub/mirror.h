@@ -15,6 +15,7 @@
 #include "base/source.h"
 #include "serve/hub/repository.h"
 #include "serve/mirror/lookups.h"
+#include "serve/mirror/open_files.h"
 
 namespace weightfs::hub {
 
@@ -62,8 +63,7 @@ class Mirror {
   static constexpr size_t kMaxUnknown = mirror::Lookups::kMaxUnknown;
   static constexpr size_t kMaxOpen = 64;               ///< lists of files in memory
   static constexpr size_t kMaxListed = 2 * kMaxFiles;  ///< files in all of them, but the one that was used last
-  static constexpr size_t kMaxFilesOpen = 256;
-  static constexpr ptrdiff_t kMaxReads = 4;  ///< lists that are read at a time
+  static constexpr ptrdiff_t kMaxReads = 4;            ///< lists that are read at a time
 
   Mirror(std::unique_ptr<MirrorOrigin> origin, MirrorRules rules);
 
@@ -84,10 +84,6 @@ class Mirror {
     std::string key;
     Later<RepositoryPtr> repository;
   };
-  struct Opened {
-    std::string key;
-    SourcePtr bytes;
-  };
 
   Found<std::string> commit_of(const std::string& id, const std::string& revision);
   Found<RepositoryPtr> repository_of(const std::string& id, const std::string& commit);
@@ -96,10 +92,10 @@ class Mirror {
 
   const std::unique_ptr<MirrorOrigin> origin_;
   mirror::Lookups commits_;  // by "ORG/NAME@REVISION", as all of these
+  mirror::OpenFiles files_;  // by commit and path
   std::counting_semaphore<kMaxReads> reading_{kMaxReads};
   std::mutex mutex_;            // guards the rest; never held while the origin is asked, or the log is written
   std::vector<Listed> listed_;  // by commit; the last used first
-  std::vector<Opened> opened_;  // by commit and path; the last used first
 };
 
 }  // namespace weightfs::hub

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/cancel.h"
@@ -54,19 +53,19 @@ Mirror::Found<Mirror::Manifest> Mirror::manifest(const std::string& name, const 
 
 Mirror::Found<SourcePtr> Mirror::blob(const std::string& name, const Digest& digest) {
   const std::string key = fmt::format("{}/blobs/sha256:{}", name, digest.hex());
-  if (SourcePtr bytes = opened(key)) return bytes;
+  if (SourcePtr bytes = blobs_.find(key)) return bytes;
   const auto refuse = [name](const Error& error) { return refusal_by_registry(name, "BLOB_UNKNOWN", error); };
   const auto ask = [this, name, digest, key]() -> Result<mirror::State> {
-    keep(key, TRY(open(name, digest)));
+    blobs_.keep(key, TRY(open(name, digest)));
     return mirror::State{digest.hex()};
   };
   const auto found =
       names_.find({.key = key, .is_final = true, .ask = ask, .is_answer = is_answer_of_registry, .refuse = refuse});
   if (!found) return tl::unexpected(found.error());
-  if (SourcePtr bytes = opened(key)) return bytes;
+  if (SourcePtr bytes = blobs_.find(key)) return bytes;
   // It is known, and was closed for others, or its bytes did not match.
   auto again = open(name, digest);
-  if (again) return keep(key, std::move(*again));
+  if (again) return blobs_.keep(key, std::move(*again));
   names_.log(mirror::line_about(key, again.error()));
   return tl::unexpected(refuse(again.error()));
 }
@@ -78,33 +77,6 @@ Result<SourcePtr> Mirror::open(const std::string& name, const Digest& digest) {
   auto bytes = exceptions_to_errors([&] { return origin_->open(name, digest); });
   if (bytes || is_permanent(bytes.error()) || !is_cancelled()) return bytes;
   return failure(timeout("the registry does not respond"));
-}
-
-SourcePtr Mirror::opened(const std::string& key) {
-  SourcePtr dropped;  // destroyed without the lock: it waits for its transfers
-  const std::scoped_lock lock(mutex_);
-  const auto found = std::ranges::find(opened_, key, &Opened::key);
-  if (found == opened_.end()) return nullptr;
-  if (found->bytes->verification() == VerifiedBy::mismatch) {
-    dropped = std::move(found->bytes);
-    opened_.erase(found);
-    return nullptr;
-  }
-  std::rotate(opened_.begin(), found, found + 1);
-  return opened_.front().bytes;
-}
-
-// Another client may have opened it meanwhile.
-SourcePtr Mirror::keep(const std::string& key, SourcePtr bytes) {
-  if (SourcePtr before = opened(key)) return before;
-  SourcePtr dropped;
-  const std::scoped_lock lock(mutex_);
-  if (opened_.size() == kMaxBlobsOpen) {
-    dropped = std::move(opened_.back().bytes);
-    opened_.pop_back();
-  }
-  opened_.insert(opened_.begin(), {key, bytes});
-  return bytes;
 }
 
 }  // namespace weightfs::distribution

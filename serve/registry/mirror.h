@@ -7,14 +7,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/digest.h"
 #include "base/source.h"
 #include "serve/mirror/lookups.h"
+#include "serve/mirror/open_files.h"
 
 namespace weightfs::distribution {
 
@@ -49,8 +48,6 @@ class Mirror {
   template <class T>
   using Found = mirror::Found<T>;
 
-  static constexpr size_t kMaxBlobsOpen = 256;
-
   /// The code of a refusal is that of an error of the distribution-spec.
   Mirror(std::unique_ptr<MirrorOrigin> origin, mirror::Rules rules);
 
@@ -69,19 +66,12 @@ class Mirror {
   Found<SourcePtr> blob(const std::string& name, const Digest& digest);
 
  private:
-  struct Opened {
-    std::string key;
-    SourcePtr bytes;
-  };
   Result<SourcePtr> open(const std::string& name, const Digest& digest);
-  SourcePtr opened(const std::string& key);
-  SourcePtr keep(const std::string& key, SourcePtr bytes);
 
   const std::unique_ptr<MirrorOrigin> origin_;
   const std::function<std::chrono::steady_clock::time_point()> now_;
-  mirror::Lookups names_;       // by "NAME:TAG" and "NAME@sha256:…"; of blobs with "/blobs/"
-  std::mutex mutex_;            // guards the rest; never held while the origin is asked
-  std::vector<Opened> opened_;  // the last used first
+  mirror::Lookups names_;  // by "NAME:TAG" and "NAME@sha256:…"; of blobs with "/blobs/"
+  mirror::OpenFiles blobs_;
 };
 
 }  // namespace weightfs::distribution

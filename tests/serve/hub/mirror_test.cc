@@ -11,7 +11,6 @@
 #include <set>
 #include <thread>
 
-#include "base/cancel.h"
 #include "formats/format.h"
 #include "fs/layout/layout.h"
 #include "fs/tree/tree.h"
@@ -19,12 +18,15 @@
 #include "serve/mirror/for_client.h"
 #include "tests/builders/safetensors_builder.h"
 #include "tests/serve/api/client.h"
+#include "tests/serve/mirror/failing_bytes.h"
 
 namespace weightfs::mirror_test {
 namespace {
 
 using api_client::field;
 using api_client::text_of;
+using failing_bytes::MismatchedBytes;
+using failing_bytes::SilentBytes;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -33,26 +35,6 @@ using testing::IsEmpty;
 const std::string kFirst(40, 'a');
 const std::string kSecond(40, 'b');
 const std::string kConfig = "{\"hidden_size\": 4}";
-
-// A source that says of itself that its bytes did not match.
-class Mismatched final : public Source {
- public:
-  uint64_t size() const override { return kConfig.size(); }
-  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
-    return failure(Code::mismatch, "the bytes do not match");
-  }
-  VerifiedBy verification() const override { return VerifiedBy::mismatch; }
-};
-
-// A source whose origin is silent until the reader gives up.
-class Hung final : public Source {
- public:
-  uint64_t size() const override { return kConfig.size(); }
-  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
-    while (!is_cancelled()) std::this_thread::yield();
-    return cancelled();
-  }
-};
 
 Error named(Code code, std::string_view name) {
   Error error(code, "refused");
@@ -283,7 +265,7 @@ TEST(ClientBytes, ReadEndsWhenTheOriginIsSilentOrTheClientHasLeft) {
     const auto read = read_text(*bytes, 0, 1);
     return read ? Error() : read.error();
   };
-  const auto hung = std::make_shared<Hung>();
+  const auto hung = std::make_shared<SilentBytes>(kConfig.size());
   EXPECT_TRUE(is_timeout(error(mirror::for_client(hung, {}, std::chrono::milliseconds(1)))));
   const Error left = error(mirror::for_client(hung, [] { return true; }));
   EXPECT_EQ(left.code, Code::resource);
@@ -347,7 +329,7 @@ TEST_F(MirrorTest, ClientsShareTheBytesOfAFileUntilTheyDoNotMatch) {
   const SourcePtr bytes = mirror->open(*repository, repository->files.front());
   EXPECT_EQ(mirror->open(*repository, repository->files.front()), bytes);
   EXPECT_EQ(script.opened, 1U);
-  script.bytes = std::make_shared<Mismatched>();
+  script.bytes = std::make_shared<MismatchedBytes>(kConfig.size());
   script.ids.insert("org/wrong");
   const auto other = mirror->find("org", "wrong", "main").value();
   EXPECT_FALSE(read_text(*mirror->open(*other, other->files.front()), 0, 1));
@@ -435,12 +417,12 @@ TEST_F(MirrorServerTest, RefusalsHaveTheFormOfTheHub) {
 }
 
 TEST_F(MirrorServerTest, BytesThatDoNotMatchAreNoResponse) {
-  script.bytes = std::make_shared<Mismatched>();
+  script.bytes = std::make_shared<MismatchedBytes>(kConfig.size());
   EXPECT_EQ(ask("/org/demo/resolve/main/config.json").status, 502);
 }
 
 TEST_F(MirrorServerTest, ReadEndsWithItsClient) {
-  script.bytes = std::make_shared<Hung>();
+  script.bytes = std::make_shared<SilentBytes>(kConfig.size());
   std::atomic<int> asked = 0;
   has_left = [&] { return ++asked > 1; };
   const auto cut = ask("/org/demo/resolve/main/config.json");

@@ -17,12 +17,15 @@
 #include "fs/tree/tree.h"
 #include "serve/registry/registry.h"
 #include "tests/serve/api/client.h"
+#include "tests/serve/mirror/failing_bytes.h"
 
 namespace weightfs::registry_mirror_test {
 namespace {
 
 using api_client::field;
 using api_client::text_of;
+using failing_bytes::MismatchedBytes;
+using failing_bytes::SilentBytes;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -38,15 +41,6 @@ std::string manifest_with(const std::string& note) {
 const std::string kOld = manifest_with("old");
 const std::string kNew = manifest_with("new");
 
-class FalseBytes final : public Source {
- public:
-  uint64_t size() const override { return kLayer.size(); }
-  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
-    return failure(Code::mismatch, "the bytes do not match");
-  }
-  VerifiedBy verification() const override { return VerifiedBy::mismatch; }
-};
-
 class BytesOfNoServer final : public Source {
  public:
   explicit BytesOfNoServer(Error error) : error_(std::move(error)) {}
@@ -55,15 +49,6 @@ class BytesOfNoServer final : public Source {
 
  private:
   const Error error_;
-};
-
-class SilentBytes final : public Source {
- public:
-  uint64_t size() const override { return kLayer.size(); }
-  Result<size_t> read(uint64_t, std::span<std::byte>) const override {
-    while (!is_cancelled()) std::this_thread::yield();
-    return cancelled();
-  }
 };
 
 // What a test changes is not read meanwhile, but for the counters.
@@ -271,7 +256,7 @@ TEST_F(RegistryMirrorTest, ClientsThatAskAtOnceShareTheBytes) {
 }
 
 TEST_F(RegistryMirrorTest, WrongBytesReachNoClientAndAreOpenedAgain) {
-  script.bytes = std::make_shared<FalseBytes>();
+  script.bytes = std::make_shared<MismatchedBytes>(kLayer.size());
   EXPECT_EQ(ask(kBlob).status, 502);
   script.bytes = in_memory(kLayer);
   EXPECT_EQ(text_of(ask(kBlob)), kLayer);
@@ -298,7 +283,7 @@ TEST_F(RegistryMirrorTest, OriginIsWaitedForForThirtySeconds) {
 }
 
 TEST_F(RegistryMirrorTest, ReadEndsWithItsClient) {
-  script.bytes = std::make_shared<SilentBytes>();
+  script.bytes = std::make_shared<SilentBytes>(kLayer.size());
   has_left = [] { return true; };
   EXPECT_EQ(ask(kBlob).status, 429) << "cancelled";
 }
