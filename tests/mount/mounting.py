@@ -1,4 +1,5 @@
 """Shared by the mount tests: mounts that are removed when their test ends, also after a failure."""
+import concurrent.futures
 import contextlib
 import errno
 import fcntl
@@ -65,6 +66,12 @@ def until(condition, what):
     """Waits for a condition; `what` (a text, or a function that returns one) describes the failure after a timeout."""
     if not eventually(condition, LIMIT_S):
         raise AssertionError(what() if callable(what) else what)
+
+
+def at_once(count, work):
+    """The results of work(0) to work(count - 1), each in a thread of its own."""
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        return list(threads.map(work, range(count)))
 
 
 def halt(pid):

@@ -6,12 +6,11 @@ import hashlib
 import http.client
 import os
 import signal
-import threading
 import unittest
 import urllib.request
 
 from http_serving import HttpServer
-from mounting import LIMIT_S, run, until
+from mounting import LIMIT_S, at_once, run, until
 from hub_server import git_id
 from scripted_server import Server
 from test_archives import noise
@@ -44,19 +43,6 @@ class MirrorTestCase(HubTestCase):
     def file(self, path, revision="main", id="org/demo"):
         return self.client.download(id, revision, path)
 
-    def at_once(self, count, work):
-        """The results of `count` threads."""
-        results = [None] * count
-
-        def run_one(i):
-            results[i] = work(i)
-        threads = [threading.Thread(target=run_one, args=(i,)) for i in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results
-
     def received(self):
         """The bytes of model.safetensors that the CDN sent."""
         return self.hub.bytes("cdn")
@@ -65,7 +51,7 @@ class MirrorTestCase(HubTestCase):
 class Fleet(MirrorTestCase):
     def test_clients_of_a_cold_file_share_one_download(self):
         self.serve()
-        for content in self.at_once(8, lambda _: self.file("model.safetensors")):
+        for content in at_once(8, lambda _: self.file("model.safetensors")):
             self.assertEqual(hashlib.sha256(content).digest(), hashlib.sha256(self.weights).digest())
         self.assertLessEqual(self.received(), 1.02 * SIZE)
         self.assertEqual(len(self.hub.requests("hub", "/revision/")), 1)
@@ -82,7 +68,7 @@ class Fleet(MirrorTestCase):
                 self.assertEqual(response.status, 206)
                 return response.read()
         for _ in range(2):
-            for i, content in enumerate(self.at_once(8, part)):
+            for i, content in enumerate(at_once(8, part)):
                 self.assertEqual(content, self.weights[starts[i]:starts[i] + size])
         self.assertLessEqual(self.received(), 1.1 * 8 * size + 8 * 2 * BLOCK + BLOCK)
 

@@ -8,12 +8,11 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 import unittest
 from unittest import mock
 
 from http_serving import HttpServer
-from mounting import LIMIT_S, TestCase, run, until
+from mounting import LIMIT_S, TestCase, at_once, run, until
 from artifacts import INDEX, MANIFEST, as_json, digest, modelpack
 from registry_server import RegistryServer
 from test_archives import noise
@@ -64,24 +63,11 @@ class RegistryMirrorTestCase(TestCase):
         answer = server.get(path)
         return answer.status, json.loads(answer.body)["errors"][0]["code"] if answer.status >= 400 else None
 
-    def at_once(self, count, work):
-        """The results of `count` threads."""
-        results = [None] * count
-
-        def run_one(i):
-            results[i] = work(i)
-        threads = [threading.Thread(target=run_one, args=(i,)) for i in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results
-
 
 class Pulls(RegistryMirrorTestCase):
     def test_clients_of_a_cold_blob_share_one_download(self):
         server = self.serve()
-        for manifest, blob in self.at_once(8, lambda _: (server.get("/v2/library/tiny/manifests/v1").body,
+        for manifest, blob in at_once(8, lambda _: (server.get("/v2/library/tiny/manifests/v1").body,
                                                          server.get(self.blob).body)):
             self.assertEqual(manifest, self.manifest)
             self.assertEqual(hashlib.sha256(blob).digest(), hashlib.sha256(self.weights).digest())
