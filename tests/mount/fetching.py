@@ -20,7 +20,7 @@ NOT_REACHED = (errno.EHOSTUNREACH, errno.EIO)
 # Variables that would expose models, logins and network settings of the user who runs the tests.
 OUTER = ("OLLAMA_MODELS", "CARTON_CACHE_DIR", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG",
          "REGISTRY_AUTH_FILE", "NETRC", "XDG_CONFIG_HOME", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-         "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+         "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE")
 
 
 class FetchTestCase(ArchiveTestCase):

@@ -17,8 +17,6 @@ class AwsCertificates(S3TestCase):
 
     def setUp(self):
         super().setUp()
-        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-            os.environ.pop(name, None)  # restored by the patch of the base class
         self.url, self.written = self.put_model()
 
     def start_store(self):

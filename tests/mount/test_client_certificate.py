@@ -21,8 +21,6 @@ class ClientCertificate(FetchTestCase):
         super().setUp()
         pair = self_signed_certificate(self.tmp)
         os.environ["SSL_CERT_FILE"] = pair[0]  # restored by the patch of the base class
-        os.environ.pop("CURL_CA_BUNDLE", None)
-        os.environ.pop("SSL_CERT_DIR", None)
         self.openssl("req", "-x509", *NEW_KEY, "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
         self.tensors = [Tensor(f"layer.{i}", "uint8", (MIB,), noise(MIB, seed=i + 1)) for i in range(4)]
         self.model = stores.safetensors(self.tmp, self.tensors)

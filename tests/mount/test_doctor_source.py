@@ -170,8 +170,6 @@ class WebServer(DoctorTestCase):
 
     def setUp(self):
         super().setUp()
-        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-            os.environ.pop(name, None)  # restored by the patch of the base class
         self.tls = self_signed_certificate(self.tmp)
         self.model = stores.safetensors(self.path("."), sample_tensors())
         self.web = Server(self, self.answer, tls=self.tls)

@@ -476,8 +476,6 @@ class Certificates(HostileTestCase):
 
     # semantics 15.3
     def test_message_names_the_setting_and_what_insecure_does_not_do(self):
-        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-            os.environ.pop(name, None)  # restored by the patch of the base class
         certificate, _ = pair = self_signed_certificate(self.tmp)
         url = Server(self, tls=pair).serve("m.gguf", correct(noise(1000)))
         status, text = self.refused(url)
@@ -499,8 +497,6 @@ class Certificates(HostileTestCase):
 
     # semantics 15.3
     def test_directory_of_certificates_may_have_links_that_lead_out(self):
-        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE"):
-            os.environ.pop(name, None)  # restored by the patch of the base class
         certificate, key = self_signed_certificate(self.tmp)
         os.mkdir(self.path("authorities"))
         os.rename(certificate, self.path("authorities", "ours.pem"))

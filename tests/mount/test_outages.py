@@ -27,11 +27,6 @@ class PermanentErrors(HostileTestCase):
         self.assertEqual(server.connections, 1)
         return done.returncode, done.stderr
 
-    def setUp(self):
-        super().setUp()
-        for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-            os.environ.pop(name, None)
-
     def test_certificate_of_an_unknown_authority(self):
         web = Server(self, tls=self_signed_certificate(self.tmp))
         status, text = self.fails_at_once(web, web.serve("m.gguf", correct(noise(1000))))
