@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/blobs.h"
 #include "base/files/leaf.h"
 #include "base/text.h"
 #include "cli/console/outcome.h"
@@ -207,9 +208,11 @@ class Fetcher {
     file.state = State::fetching;
     TRY_VOID(fetch(file));
     file.cached_after = file.source->cached({0, file.size}).value_or(CachedBytes()).now;
-    // A file of a container that is larger than the cache drops its own beginning. A view has bytes of its own.
-    const bool is_partial = file.cached_after > 0 && file.cached_after < file.size;
-    if (is_partial && is_of_container(file.path)) return tl::unexpected(evicted());
+    // A file of a container that is larger than the cache drops its own beginning, or all that it has. A view has bytes
+    // of its own, and nothing is kept of a small blob.
+    const bool is_kept = file.cached_after > 0 || file.size > kSmallBlob;
+    const bool is_missing = !file.is_local && is_kept && file.cached_after < file.size;
+    if (is_missing && is_of_container(file.path)) return tl::unexpected(evicted());
     return {};
   }
 

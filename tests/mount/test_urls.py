@@ -530,6 +530,15 @@ class Commands(UrlTestCase):
         for tensor in written:
             self.assertEqual(self.read_whole(point, "tensors", tensor.name), tensor.data)
 
+    def test_fetch_of_a_file_that_is_larger_than_the_cache_fails(self):
+        url, _ = self.publish_safetensors()
+        for size in ("16K", "64K", "1M", "3000K"):
+            with self.subTest(size=size):
+                done = run("fetch", "--cache-size", size, url)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("use a larger --cache-size", done.stderr)
+        self.assertEqual(run("fetch", "--cache-size", "8M", url).returncode, 0)
+
     def test_status_reports_bytes_and_requests(self):
         url, _ = self.publish_safetensors()
         point = self.mount(url)
