@@ -164,7 +164,7 @@ void leave_terminal() {
 }
 
 // Without it, a container whose first process reaps no orphans would keep one of each command. It ends when its socket
-// is closed, but whoever has ended is not kept waiting by a resolver that hangs.
+// is closed. A resolver that hangs delays the end of the command by a second at most.
 void wait_for_end(pid_t child) {
   constexpr std::chrono::milliseconds kStep{2};
   for (int step = 0; step < 500 && ::waitpid(child, nullptr, WNOHANG) == 0; ++step) std::this_thread::sleep_for(kStep);

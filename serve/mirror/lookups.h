@@ -1,5 +1,5 @@
-// What a mirror remembers of its origin, by names that only clients have: a value for each name, such as the commit of
-// a branch. It is bounded, and so are the requests for names that do not exist. (docs/serve.md)
+// What a mirror remembers of its origin: a value for each name that clients asked for, such as the commit of a branch.
+// It is bounded, and so are the requests for names that do not exist. (docs/serve.md)
 #pragma once
 
 #include <chrono>

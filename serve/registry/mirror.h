@@ -1,5 +1,5 @@
-// A mirror of a registry: repositories that are looked up at their origin when a client first asks for them, by a name
-// that only the client has. What is remembered of them is bounded, and so are the requests for names that do not exist.
+// A mirror of a registry: repositories are looked up at their origin when a client first asks for them by name. What is
+// remembered of them is bounded, and so are the requests for names that do not exist.
 // (docs/serve.md)
 #pragma once
 

@@ -128,8 +128,8 @@ void run_s3_request(std::string_view input) {
   const Request request = parser.take();
   const auto denial = objects::check_signature(kKeys, request, kNow);
   if (denial && (denial->status < 400 || denial->status > 403)) complain(fmt::format("status {}", denial->status));
-  // Without the date that it names, no request is signed.
-  if (!denial && input.find("20130524T") == input.npos) complain("a request that nobody signed");
+  // A signature is valid only with the date that it was made for.
+  if (!denial && input.find("20130524T") == input.npos) complain("a request without a valid signature");
 }
 
 }  // namespace
