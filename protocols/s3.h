@@ -121,6 +121,7 @@ struct ObjectName {
 struct OpenObject {
   SourcePtr bytes;
   Time modified = 0;
+  std::string etag = {};  ///< strong, and quoted by most servers; empty if the server stated none
 };
 
 /// A bucket. Thread-safe. Without `http` (offline), objects and listings are those that were seen last.
@@ -149,6 +150,11 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   class ListedObject;
   struct Place;
   struct Answer;
+  struct Found {
+    std::weak_ptr<const Source> bytes;
+    Time modified;
+    std::string etag;
+  };
 
   Bucket(std::string name, Settings settings, BlobStorePtr store, http::ClientPtr http);
 
@@ -181,9 +187,9 @@ class Bucket : public std::enable_shared_from_this<Bucket> {
   const http::ClientPtr http_;
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const Place> place_;
-  std::deque<SourcePtr> open_;  // those of listings that were opened last
-  std::map<std::string, std::pair<std::weak_ptr<const Source>, Time>> found_;  // by ObjectName::text()
-  std::set<std::string> refused_;  // ObjectName::text() of those whose bytes did not match their checksum
+  std::deque<SourcePtr> open_;          // those of listings that were opened last
+  std::map<std::string, Found> found_;  // by ObjectName::text()
+  std::set<std::string> refused_;       // ObjectName::text() of those whose bytes did not match their checksum
 };
 
 using BucketPtr = std::shared_ptr<Bucket>;

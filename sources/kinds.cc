@@ -12,6 +12,7 @@
 #include "protocols/huggingface.h"
 #include "protocols/registry_server.h"
 #include "protocols/s3.h"
+#include "protocols/s3_server.h"
 
 namespace weightfs {
 namespace {
@@ -193,6 +194,8 @@ bool is_in(const Scope& scope, const std::string& url) {
     return huggingface::is_of_permitted_model(normalized, scope.below, scope.patterns);
   if (scope.paths == Scope::Paths::repositories)
     return registry::is_permitted_repository(registry::repository_in(normalized, scope.below), scope.patterns);
+  if (scope.paths == Scope::Paths::objects)
+    return s3::is_permitted_request(normalized, scope.credentials.server, scope.patterns);
   if (scope.paths == Scope::Paths::container) return azure::is_of_container(normalized, scope.below, scope.folder);
   // The Hub accepts a name in capitals or small letters.
   const bool is_hub = scope.credentials.kind == http::CredentialsName::Kind::hub;

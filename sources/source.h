@@ -157,13 +157,14 @@ struct Scope {
     container,     ///< the same of Azure Storage; `below` is the container
     models,        ///< revisions, lists and files of the models of a Hub whose names match a pattern
     repositories,  ///< manifests and blobs of the repositories of a registry whose names match a pattern
+    objects,       ///< objects of a store, and lists of keys, that a pattern permits
   };
   std::string below = {};  ///< a normalized URL; empty: of a bucket of Amazon S3, in any region
   Paths paths = Paths::all;
   http::CredentialsName credentials = {};  ///< for these requests; the region of a bucket is that of a request
   std::string query = {};                  ///< what follows `?` in each request to a registry
   std::string bucket = {}, folder = {};    ///< the name of the bucket, and the beginning of all keys
-  /// As for huggingface::is_permitted_model() or registry::is_permitted_repository().
+  /// As for huggingface::is_permitted_model(), registry::is_permitted_repository() or protocols/s3_server.h.
   std::vector<std::string> patterns = {};
 };
 
@@ -184,6 +185,9 @@ Scope scope_of_models(const std::string& endpoint, std::vector<std::string> patt
 
 /// The scope of the permitted repositories of a registry; `server` is as of registry::parse_server().
 Scope scope_of_repositories(const std::string& server, std::vector<std::string> patterns);
+
+/// The scope of the permitted objects of a store; `endpoint` is as of s3::parse_endpoint().
+Scope scope_of_objects(const std::string& endpoint, std::vector<std::string> patterns);
 
 /// The credentials of a scope for a URL in it: of a registry, those of the repository.
 http::CredentialsName credentials_in(const Scope& scope, const std::string& url);

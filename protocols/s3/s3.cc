@@ -248,15 +248,16 @@ Result<std::optional<OpenObject>> Bucket::find(const ObjectName& name) {
     const std::scoped_lock lock(mutex_);
     const auto found = found_.find(key);
     if (found != found_.end())
-      if (auto bytes = found->second.first.lock()) return OpenObject{std::move(bytes), found->second.second};
+      if (auto bytes = found->second.bytes.lock())
+        return OpenObject{std::move(bytes), found->second.modified, found->second.etag};
   }
   std::optional<OpenObject> object;
   if (http_ == nullptr || (dialect().has_generations && !name.version.empty())) object = TRY(find_saved(name));
   if (!object && http_ != nullptr) object = TRY(find_online(name));
   if (!object) return object;
   const std::scoped_lock lock(mutex_);
-  std::erase_if(found_, [](const auto& entry) { return entry.second.first.expired(); });
-  found_[key] = {object->bytes, object->modified};
+  std::erase_if(found_, [](const auto& entry) { return entry.second.bytes.expired(); });
+  found_[key] = {object->bytes, object->modified, object->etag};
   return object;
 }
 
@@ -313,10 +314,10 @@ Result<OpenObject> Bucket::open_found(const Answer& answer, ObjectName name, con
   const std::string key = name.text(dialect());
   SourcePtr bytes = TRY(store_->open_version(answer.place->origin(name), version, first));
   const StatedHash stated = stated_hash(head);
-  if (!dialect().has_generations || stated.is_empty()) return OpenObject{std::move(bytes), modified};
+  if (!dialect().has_generations || stated.is_empty()) return OpenObject{std::move(bytes), modified, version.etag};
   if (is_refused(key) || (first.size() == version.size && !stated.is_of(first)))
     return failure(Code::mismatch, fmt::format("{}: {}", shown(key), kOtherHash));
-  return OpenObject{with_checksum(std::move(bytes), stated, key), modified};
+  return OpenObject{with_checksum(std::move(bytes), stated, key), modified, version.etag};
 }
 
 SourcePtr Bucket::with_checksum(SourcePtr bytes, const StatedHash& stated, const std::string& key) {
@@ -374,7 +375,7 @@ Result<std::optional<OpenObject>> Bucket::find_saved(const ObjectName& name) {
   const std::string key = found.text(dialect());
   if (http_ != nullptr && (!first.crc32c || is_refused(key))) return std::nullopt;
   SourcePtr bytes = TRY(store_->open_version(place()->origin(found), *version, ""));
-  return OpenObject{with_checksum(std::move(bytes), {.crc32c = first.crc32c}, key), first.modified};
+  return OpenObject{with_checksum(std::move(bytes), {.crc32c = first.crc32c}, key), first.modified, version->etag};
 }
 
 // Each open object has file descriptors, and a listing may have more objects than a process may have descriptors.

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "cache/url.h"
 #include "protocols/gcs.h"
 #include "sources/kinds.h"
 #include "sources/objects/stored.h"
@@ -152,6 +153,13 @@ Result<std::vector<Scope>> scopes_of_object(const std::string& rest, const OpenO
 }
 Result<std::vector<Scope>> scopes_of_google_object(const std::string& rest, const OpenOptions& options) {
   return scopes_in(s3::kGoogle, rest, options);
+}
+
+Scope scope_of_objects(const std::string& endpoint, std::vector<std::string> patterns) {
+  return {.below = http::normalized_url(endpoint + "/"),
+          .paths = Scope::Paths::objects,
+          .credentials = {.kind = http::CredentialsName::Kind::bucket, .server = endpoint},
+          .patterns = std::move(patterns)};
 }
 
 Result<void> read_keys_of_objects(OpenOptions& options) {

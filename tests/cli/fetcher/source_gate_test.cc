@@ -207,6 +207,41 @@ TEST_F(SourceGateTest, MirrorRequestsPermittedRepositoriesOfItsRegistryOnly) {
   EXPECT_THAT(admit("https://cdn.example/x?sig=1", Kind::registry), HasSubstr("refused: "));
 }
 
+TEST_F(SourceGateTest, MirrorRequestsPermittedObjectsOfItsStoreOnly) {
+  const auto scope = scope_of_objects("https://store.example/s3", {"models/llama/*", "one"});
+  gate = std::make_unique<SourceGate>(std::vector<Scope>{scope}, keyring, client);
+  const std::string below = "https://store.example/s3/";
+  const std::string list = "encoding-type=url&list-type=2&max-keys=1000&prefix=";
+  for (const std::string& url :
+       {below + "models/llama/a%20b.gguf", below + "models/llama/x/y", below + "one/any/key", below + "one/?" + list,
+        below + "models/?" + list + "llama%2F", below + "models/?continuation-token=t%2B&" + list + "llama%2Fx",
+        below + "models/?encoding-type=url&marker=x&max-keys=1000&prefix=llama%2F"})
+    EXPECT_EQ(admit(url, Kind::bucket), "https://store.example/s3 eu-west-1") << url;
+  EXPECT_TRUE(is_admitted(below + "models/llama/x")) << "without credentials";
+  for (const std::string& url : {below + "models/other/x",
+                                 below + "models/llama",
+                                 below + "other/llama/x",
+                                 below + "models/llama/x?acl=",
+                                 below + "models/llama/x?versionId=1",
+                                 below + "models/?" + list,
+                                 below + "models/?" + list + "lla",
+                                 below + "models/?marker=prefix=llama%2F&" + list + "other",
+                                 below + "models/?acl=&prefix=llama%2F",
+                                 below + "models/?uploads=",
+                                 below + "models",
+                                 below,
+                                 below + "models/llama/../other/x",
+                                 below + "models/llama/%2e%2e/x",
+                                 below + "models/llama//x",
+                                 below + "models/llama/x%2f..%2f..%2fy",
+                                 std::string("https://store.example/models/llama/x"),
+                                 std::string("https://evil.example/s3/models/llama/x"),
+                                 std::string("http://store.example/s3/models/llama/x"),
+                                 std::string("https://store.example:8443/s3/one/x")})
+    EXPECT_THAT(admit(url, Kind::bucket), HasSubstr("refused: ")) << url;
+  EXPECT_THAT(admit(below + "one/x", Kind::hub), HasSubstr("refused: "));
+}
+
 TEST_F(SourceGateTest, RevisionsHaveSlashes) {
   open({"hf://org/repo@refs%2Fpr%2F1"});
   EXPECT_TRUE(is_admitted("https://huggingface.co/api/models/org/repo/revision/refs%2Fpr%2F1"));
