@@ -1,11 +1,12 @@
 // A page of the keys of a bucket (ListObjects, ListObjectsV2).
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "serve/hub/repository.h"
 
 namespace weightfs::objects {
 
@@ -29,7 +30,7 @@ struct PageQuery {
 /// A key, or the beginning of keys that are grouped (CommonPrefixes).
 struct PageEntry {
   std::string name;
-  const hub::RepositoryFile* file;  ///< null: a group
+  std::optional<size_t> file;  ///< its number; nothing: a group
 };
 
 struct Page {
@@ -37,8 +38,13 @@ struct Page {
   bool is_truncated = false;
 };
 
-/// A page of files that are sorted by path; their keys are `above` and the path, and the prefix begins with `above`.
-/// The entries point to `files`.
-Page page_of(const std::vector<hub::RepositoryFile>& files, std::string_view above, const PageQuery& query);
+/// The paths of files by their numbers, which are sorted.
+struct SortedPaths {
+  size_t count;
+  std::function<std::string_view(size_t)> at;
+};
+
+/// A page of files; their keys are `above` and the path, and the prefix begins with `above`.
+Page page_of(const SortedPaths& paths, std::string_view above, const PageQuery& query);
 
 }  // namespace weightfs::objects

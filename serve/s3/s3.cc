@@ -8,10 +8,11 @@
 
 #include "base/text.h"
 #include "base/values/base64.h"
+#include "base/values/http.h"
 #include "fs/adapters/error_numbers.h"
 #include "serve/api/query.h"
 #include "serve/hub/names.h"
-#include "serve/s3/listing.h"
+#include "serve/mirror/for_client.h"
 #include "serve/s3/xml.h"
 
 namespace weightfs::objects {
@@ -26,6 +27,7 @@ using httpd::Target;
 struct ObjectStore::Call {
   const Request& request;
   const Target& target;
+  const std::function<bool()>& has_left;
   std::string bucket;  // empty: the list of all
   std::string key;     // empty: the bucket
 
@@ -35,6 +37,20 @@ struct ObjectStore::Call {
   Response error(int status, std::string_view code, std::string_view message) const {
     return error_response(status, code, message, target.path);
   }
+  Response refuse(const mirror::Refusal& refusal) const {
+    return error(refusal.status, refusal.code.empty() ? "SlowDown" : refusal.code, refusal.message);
+  }
+  Response invalid_range(uint64_t size) const {
+    Response refused = error(416, "InvalidRange", "The requested range is not satisfiable");
+    return refused.add("Content-Range", fmt::format("bytes */{}", size));
+  }
+
+  std::string file_name() const { return key.substr(key.rfind('/') + 1); }
+  bool names_version() const {
+    const std::string version = text("versionId");
+    return !version.empty() && version != "null";
+  }
+  Response no_version() const { return error(404, "NoSuchVersion", "Objects have no versions"); }
 };
 
 namespace {
@@ -83,6 +99,14 @@ std::string tag_of(const hub::RepositoryFile& file, const httpd::FileEntity& ent
   return object_tag(file.sha256 ? fmt::format("\"{}\"", file.sha256->hex()) : entity.validators.etag);
 }
 
+httpd::FileFields object_fields(std::string tag) {
+  Response ids;
+  add_common_fields(ids);
+  return {std::move(tag), {ids.fields.front()}};  // the site adds the others
+}
+
+std::time_t seconds_of(Time time) { return static_cast<std::time_t>(std::max<Time>(time, 0) / 1'000'000'000); }
+
 // The key behind the bucket. Nothing if no object can have it: with an empty component, or one that is `.` or `..`.
 std::optional<std::string> key_of(const Target& target) {
   const std::string_view path = target.path;
@@ -103,75 +127,6 @@ Response failed_response(const Error& error, std::string_view missing, std::stri
                                 : status == 503 ? "SlowDown"
                                                 : "InternalError";
   return error_response(status, code, printable(error.message), resource);
-}
-
-// All bytes but those of a path escaped, and a space as clients with either form of escapes read it.
-std::string key_text(std::string_view key, Names names) {
-  if (names == Names::plain) return std::string(key);
-  std::string out;
-  for_each_component(key, [&](std::string_view part) { out += httpd::url_segment(part) + "/"; });
-  out.pop_back();
-  return out;
-}
-
-std::string tag_element(std::string_view name, std::string_view text, Names names) {
-  return element(name, key_text(text, names));
-}
-
-// The query of a listing of either version.
-struct ListQuery {
-  PageQuery page;
-  bool is_second = false;  // ListObjectsV2
-};
-
-Accepted<ListQuery> list_query_of(const Target& target) {
-  const auto text = [&](const char* name) { return httpd::parameter(target.query, name).value_or(""); };
-  ListQuery query;
-  query.is_second = text("list-type") == "2";
-  const std::string encoding = text("encoding-type");
-  if (!encoding.empty() && encoding != "url")
-    return httpd::refused(400, "Invalid Encoding Method specified in Request");
-  query.page.names = encoding == "url" ? Names::escaped : Names::plain;
-  query.page.prefix = text("prefix");
-  query.page.delimiter = text("delimiter");
-  query.page.after = query.is_second ? text("start-after") : text("marker");
-  if (const std::string token = text("continuation-token"); query.is_second && !token.empty()) {
-    auto after = from_base64(token);
-    if (!after) return httpd::refused(400, "The continuation token provided is incorrect");
-    query.page.after = std::move(*after);
-  }
-  for (const std::string* const each : {&query.page.prefix, &query.page.delimiter, &query.page.after})
-    if (each->size() > kMaxKeySize) return httpd::refused(400, "A prefix, delimiter or key has more than 1024 bytes");
-  if (const std::string most = text("max-keys"); !most.empty()) {
-    const auto number = parse_number<int64_t>(most);
-    if (!number || *number < 0) return httpd::refused(400, "Argument max-keys must be an integer from 0 on");
-    query.page.most = std::min(static_cast<size_t>(*number), kMaxKeys);
-  }
-  return query;
-}
-
-// What a listing has before its entries.
-std::string head_of(const std::string& bucket, const Target& target, const ListQuery& query, const Page& page) {
-  const Names names = query.page.names;
-  const auto echoed = [&](const char* parameter, const char* name) {
-    const auto text = httpd::parameter(target.query, parameter);
-    return text && !text->empty() ? tag_element(name, *text, names) : std::string();
-  };
-  std::string out = element("Name", bucket) + tag_element("Prefix", query.page.prefix, names);
-  out += query.is_second ? echoed("start-after", "StartAfter") : tag_element("Marker", query.page.after, names);
-  if (query.is_second) {
-    if (const auto token = httpd::parameter(target.query, "continuation-token"); token && !token->empty())
-      out += element("ContinuationToken", *token);
-    out += element("KeyCount", std::to_string(page.entries.size()));
-  }
-  out += element("MaxKeys", std::to_string(query.page.most)) + echoed("delimiter", "Delimiter");
-  if (names == Names::escaped) out += element("EncodingType", "url");
-  out += element("IsTruncated", page.is_truncated ? "true" : "false");
-  if (page.is_truncated) {
-    const std::string& last = page.entries.back().name;
-    out += query.is_second ? element("NextContinuationToken", base64(last)) : tag_element("NextMarker", last, names);
-  }
-  return out;
 }
 
 }  // namespace
@@ -201,12 +156,13 @@ std::optional<Response> ObjectStore::refuse(const Refusal& refusal, const Reques
   return error_response(refusal.status, code, refusal.message, resource);
 }
 
-std::optional<Accepted<Response>> ObjectStore::answer(const Request& request, const Target& target) {
+std::optional<Accepted<Response>> ObjectStore::answer(const Request& request, const Target& target,
+                                                      const std::function<bool()>& has_left) {
   if (!is_of_store(target)) return std::nullopt;
   const auto key = key_of(target);
   if (!key) return error_response(404, "NoSuchKey", "No object has a key with such components", target.path);
   const bool has_bucket = target.segments.size() > 1;
-  return answer({request, target, has_bucket ? target.segments[1] : "", *key});
+  return answer({request, target, has_left, has_bucket ? target.segments[1] : "", *key});
 }
 
 Accepted<Response> ObjectStore::answer(const Call& call) {
@@ -214,11 +170,13 @@ Accepted<Response> ObjectStore::answer(const Call& call) {
   if (call.bucket.empty()) return list_buckets(call);
   const auto found = buckets_.find(call.bucket);
   if (!found) return failed_response(found.error(), "NoSuchBucket", call.target.path);
-  if (!*found) return call.error(404, "NoSuchBucket", "The specified bucket does not exist");
+  const bool is_mirrored = !*found && mirrored_.mirror != nullptr && mirrored_.mirror->is_permitted(call.bucket);
+  if (!*found && !is_mirrored) return call.error(404, "NoSuchBucket", "The specified bucket does not exist");
   for (const std::string_view other : kOthers)
     if (call.has(other) && (other != "partNumber" || call.text(other) != "1"))
       return call.error(501, "NotImplemented", fmt::format("{} is not implemented", other));
-  return call.key.empty() ? answer_bucket(call, **found) : Accepted<Response>(object(call, **found));
+  if (call.key.empty()) return answer_bucket(call, *found);
+  return is_mirrored ? mirrored_object(call) : object(call, **found);
 }
 
 Accepted<Response> ObjectStore::xml(std::string text) {
@@ -236,19 +194,19 @@ Accepted<Response> ObjectStore::list_buckets(const Call& call) {
   if (!buckets) return failed_response(buckets.error(), "NoSuchBucket", call.target.path);
   std::string all;
   for (const Bucket& bucket : *buckets) {
-    const auto time = static_cast<std::time_t>(std::max<Time>(bucket.modified, 0) / 1'000'000'000);
-    all += fmt::format("<Bucket>{}{}</Bucket>", element("Name", bucket.name), element("CreationDate", xml_time(time)));
+    const std::string time = xml_time(seconds_of(bucket.modified));
+    all += fmt::format("<Bucket>{}{}</Bucket>", element("Name", bucket.name), element("CreationDate", time));
   }
   const std::string owner = element("ID", "weightfs") + element("DisplayName", "weightfs");
   return xml(document("ListAllMyBucketsResult", fmt::format("<Owner>{}</Owner><Buckets>{}</Buckets>", owner, all)));
 }
 
-Accepted<Response> ObjectStore::answer_bucket(const Call& call, const hub::FoundModel& model) {
+Accepted<Response> ObjectStore::answer_bucket(const Call& call, const std::optional<hub::FoundModel>& model) {
   if (call.request.is_head()) return xml("");
   if (call.has("location")) return xml(document("LocationConstraint", ""));
   if (call.has("versioning")) return xml(document("VersioningConfiguration", ""));
   if (call.has("versions")) return call.error(501, "NotImplemented", "Objects have no versions");
-  return list_objects(call, model);
+  return model ? list_objects(call, *model) : list_mirrored(call);
 }
 
 // The files of the model, and below views/ the complete views, unless the model itself has files there. These are
@@ -274,14 +232,10 @@ Result<Ino> ObjectStore::place_of(const Shelf& shelf, const hub::RepositoryFile&
   return ino;
 }
 
-Result<std::string> ObjectStore::entry_text(const Shelf& shelf, const hub::RepositoryFile& file,
-                                            const std::string& key) {
+Result<ObjectFacts> ObjectStore::facts_of(const Shelf& shelf, const hub::RepositoryFile& file) {
   const Ino ino = TRY(place_of(shelf, file));
   const httpd::FileEntity entity = TRY(files_.entity(ino));
-  return fmt::format("<Contents>{}{}{}{}{}</Contents>", element("Key", key),
-                     element("LastModified", xml_time(entity.validators.modified.value_or(0))),
-                     element("ETag", tag_of(file, entity)), element("Size", std::to_string(entity.source->size())),
-                     element("StorageClass", "STANDARD"));
+  return ObjectFacts{entity.validators.modified.value_or(0), tag_of(file, entity), entity.source->size()};
 }
 
 Accepted<Response> ObjectStore::list_objects(const Call& call, const hub::FoundModel& model) {
@@ -289,25 +243,32 @@ Accepted<Response> ObjectStore::list_objects(const Call& call, const hub::FoundM
   if (!query) return call.error(400, "InvalidArgument", query.error().message);
   const auto shelf = shelf_of(call, model, query->page.prefix);
   if (!shelf) return failed_response(shelf.error(), "NoSuchBucket", call.target.path);
-  const Page page = page_of(shelf->files->files, shelf->above, query->page);
-  std::string objects, groups;
-  for (const PageEntry& entry : page.entries) {
-    const std::string key = key_text(entry.name, query->page.names);
-    if (entry.file == nullptr) {
-      groups += fmt::format("<CommonPrefixes>{}</CommonPrefixes>", element("Prefix", key));
-      continue;
-    }
-    const auto text = entry_text(*shelf, *entry.file, key);
-    if (!text) return failed_response(text.error(), "NoSuchKey", call.target.path);
-    objects += *text;
-  }
-  return xml(document("ListBucketResult", head_of(call.bucket, call.target, *query, page) + objects + groups));
+  const auto& files = shelf->files->files;
+  const SortedPaths paths{files.size(), [&](size_t i) { return std::string_view(files[i].path); }};
+  auto text = listing_text(call.bucket, call.target, *query, page_of(paths, shelf->above, query->page),
+                           [&](size_t i) { return facts_of(*shelf, files[i]); });
+  if (!text) return failed_response(text.error(), "NoSuchKey", call.target.path);
+  return xml(std::move(*text));
+}
+
+// What the mirror has to ask for is bounded by it, and by what --allow permits.
+Accepted<Response> ObjectStore::list_mirrored(const Call& call) {
+  const auto query = list_query_of(call.target);
+  if (!query) return call.error(400, "InvalidArgument", query.error().message);
+  const auto listed = mirrored_.mirror->list(call.bucket, query->page.prefix);
+  if (!listed) return call.refuse(listed.error());
+  const Listing& all = **listed;
+  const SortedPaths paths{all.size(), [&](size_t i) { return std::string_view(all[i].key); }};
+  auto text = listing_text(call.bucket, call.target, *query, page_of(paths, "", query->page),
+                           [&](size_t i) -> Result<ObjectFacts> {
+                             return ObjectFacts{seconds_of(all[i].modified), all[i].quoted_tag(), all[i].size};
+                           });
+  return xml(std::move(*text));
 }
 
 Response ObjectStore::object(const Call& call, const hub::FoundModel& model) {
   const auto missing = [&] { return call.error(404, "NoSuchKey", "The specified key does not exist."); };
-  const std::string version = call.text("versionId");
-  if (!version.empty() && version != "null") return call.error(404, "NoSuchVersion", "Objects have no versions");
+  if (call.names_version()) return call.no_version();
   const auto shelf = shelf_of(call, model, call.key);
   if (!shelf) return failed_response(shelf.error(), "NoSuchKey", call.target.path);
   const hub::RepositoryFile* const file = shelf->files->find(std::string_view(call.key).substr(shelf->above.size()));
@@ -316,15 +277,8 @@ Response ObjectStore::object(const Call& call, const hub::FoundModel& model) {
   if (!ino) return failed_response(ino.error(), "NoSuchKey", call.target.path);
   const auto entity = files_.entity(*ino);
   if (!entity) return failed_response(entity.error(), "NoSuchKey", call.target.path);
-  httpd::FileFields fields{tag_of(*file, *entity), {}};
-  Response ids;
-  add_common_fields(ids);
-  fields.fields.push_back(ids.fields.front());  // the site adds the others
-  Response response = files_.send(call.request, *ino, call.key.substr(call.key.rfind('/') + 1), fields);
-  if (response.status == 416) {
-    Response refused = call.error(416, "InvalidRange", "The requested range is not satisfiable");
-    return refused.add("Content-Range", fmt::format("bytes */{}", entity->source->size()));
-  }
+  Response response = files_.send(call.request, *ino, call.file_name(), object_fields(tag_of(*file, *entity)));
+  if (response.status == 416) return call.invalid_range(entity->source->size());
   // That of the whole object: clients compare it with the bytes of the response.
   const auto digest = file->sha256 ? file->sha256 : entity->sha256;
   const std::string* const mode = call.request.field("x-amz-checksum-mode");
@@ -333,6 +287,18 @@ Response ObjectStore::object(const Call& call, const hub::FoundModel& model) {
     response.add("x-amz-checksum-sha256", base64(bytes)).add("x-amz-checksum-type", "FULL_OBJECT");
   }
   return response;
+}
+
+Response ObjectStore::mirrored_object(const Call& call) {
+  if (call.names_version()) return call.no_version();
+  auto found = mirrored_.mirror->object(call.bucket, call.key);
+  if (!found) return call.refuse(found.error());
+  const MirroredObject& object = found->object;
+  httpd::FileFields fields = object_fields(object.quoted_tag());
+  if (object.modified > 0) fields.fields.push_back({"Last-Modified", http_date(seconds_of(object.modified))});
+  SourcePtr bytes = mirror::for_client(std::move(found->bytes), call.has_left);
+  Response response = mirrored_.send(call.request, std::move(bytes), call.file_name(), fields);
+  return response.status == 416 ? call.invalid_range(object.size) : response;
 }
 
 }  // namespace weightfs::objects

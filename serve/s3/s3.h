@@ -1,9 +1,11 @@
-// The models of a server as buckets of an object store, for reading: the API of Amazon S3 in path style, below /.s3/.
+// The models of a server as buckets of an object store, and buckets of another one that is mirrored, for reading: the
+// API of Amazon S3 in path style, below /.s3/.
 // (docs/serve.md; docs.aws.amazon.com, "Amazon S3 API Reference": ListBuckets, HeadBucket, GetBucketLocation,
 // ListObjects, ListObjectsV2, HeadObject, GetObject.)
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "serve/hub/repositories.h"
 #include "serve/s3/access.h"
 #include "serve/s3/buckets.h"
+#include "serve/s3/list_query.h"
+#include "serve/s3/mirror.h"
 
 namespace weightfs::objects {
 
@@ -24,15 +28,28 @@ struct SiteFiles {
   std::function<Result<httpd::FileEntity>(Ino)> entity;
 };
 
+/// Buckets of another object store, and Site::source(), which sends their bytes.
+struct Mirrored {
+  std::shared_ptr<Mirror> mirror;  ///< null: there are none
+  std::function<httpd::Response(const httpd::Request&, SourcePtr, const std::string& name, const httpd::FileFields&)>
+      send;
+};
+
 /// Callable from any thread. The forest must outlive it.
 class ObjectStore {
  public:
   /// `keys`: of clients that need no token; may be empty.
-  ObjectStore(Forest& forest, SiteFiles files, AccessKeys keys)
-      : forest_(forest), files_(std::move(files)), keys_(std::move(keys)), buckets_(forest), repositories_(forest) {}
+  ObjectStore(Forest& forest, SiteFiles files, AccessKeys keys, Mirrored mirrored = {})
+      : forest_(forest),
+        files_(std::move(files)),
+        keys_(std::move(keys)),
+        mirrored_(std::move(mirrored)),
+        buckets_(forest),
+        repositories_(forest) {}
 
-  /// The response for a path below /.s3/; nothing for any other.
-  std::optional<httpd::Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target);
+  /// The response for a path below /.s3/; nothing for any other. `has_left`: whether the client has; null: not known.
+  std::optional<httpd::Accepted<httpd::Response>> answer(const httpd::Request& request, const httpd::Target& target,
+                                                         const std::function<bool()>& has_left = {});
 
   /// Whether the target is below /.s3/, and one of the keys signed the request.
   bool is_signed(const httpd::Request& request, const httpd::Target& target) const;
@@ -47,9 +64,11 @@ class ObjectStore {
 
   httpd::Accepted<httpd::Response> answer(const Call& call);
   httpd::Accepted<httpd::Response> list_buckets(const Call& call);
-  httpd::Accepted<httpd::Response> answer_bucket(const Call& call, const hub::FoundModel& model);
+  httpd::Accepted<httpd::Response> answer_bucket(const Call& call, const std::optional<hub::FoundModel>& model);
   httpd::Accepted<httpd::Response> list_objects(const Call& call, const hub::FoundModel& model);
   httpd::Response object(const Call& call, const hub::FoundModel& model);
+  httpd::Accepted<httpd::Response> list_mirrored(const Call& call);
+  httpd::Response mirrored_object(const Call& call);
   httpd::Accepted<httpd::Response> xml(std::string text);
 
   /// Where a key may be: the files of a model, or its complete views.
@@ -59,11 +78,12 @@ class ObjectStore {
   };
   Result<Shelf> shelf_of(const Call& call, const hub::FoundModel& model, const std::string& key);
   Result<Ino> place_of(const Shelf& shelf, const hub::RepositoryFile& file);
-  Result<std::string> entry_text(const Shelf& shelf, const hub::RepositoryFile& file, const std::string& key);
+  Result<ObjectFacts> facts_of(const Shelf& shelf, const hub::RepositoryFile& file);
 
   Forest& forest_;
   const SiteFiles files_;
   const AccessKeys keys_;
+  const Mirrored mirrored_;
   Buckets buckets_;
   hub::Repositories repositories_;
   api::Results results_{0};  // counts the bytes of the responses

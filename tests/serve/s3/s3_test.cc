@@ -122,11 +122,15 @@ TEST(S3Names, XmlHasNoTextThatItsReadersRefuse) {
             "&lt;a href=&quot;&apos;&amp;&apos;&quot;&gt;&#13;\xEF\xBF\xBD");
 }
 
+objects::SortedPaths paths_in(const std::vector<hub::RepositoryFile>& files) {
+  return {files.size(), [&files](size_t i) { return std::string_view(files[i].path); }};
+}
+
 std::vector<std::string> entries(const std::vector<hub::RepositoryFile>& files, const objects::PageQuery& query,
                                  const char* above = "") {
   std::vector<std::string> out;
-  const objects::Page page = page_of(files, above, query);
-  for (const objects::PageEntry& entry : page.entries) out.push_back(entry.name + (entry.file == nullptr ? " *" : ""));
+  const objects::Page page = page_of(paths_in(files), above, query);
+  for (const objects::PageEntry& entry : page.entries) out.push_back(entry.name + (entry.file ? "" : " *"));
   if (page.is_truncated) out.emplace_back("...");
   return out;
 }
@@ -148,9 +152,9 @@ TEST(S3Pages, EachEntryIsInOnePage) {
     query.most = 1;
     std::vector<std::string> found;
     for (;;) {
-      const objects::Page page = page_of(files, "", query);
+      const objects::Page page = page_of(paths_in(files), "", query);
       ASSERT_EQ(page.entries.size(), 1U);
-      found.push_back(page.entries[0].name + (page.entries[0].file == nullptr ? " *" : ""));
+      found.push_back(page.entries[0].name + (page.entries[0].file ? "" : " *"));
       if (!page.is_truncated) break;
       query.after = page.entries[0].name;
     }
