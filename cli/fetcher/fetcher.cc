@@ -197,7 +197,8 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   options.log = [&](const std::string& line) {
     if (std::ranges::find(greeting.warnings, line) == greeting.warnings.end()) greeting.warnings.push_back(line);
   };
-  if (auto read = read_credentials(sources, options); !read) greeting.error = std::move(read).error();
+  if (auto read = read_credentials(sources_with_credentials(sources, flags), options); !read)
+    greeting.error = std::move(read).error();
   if (auto checked = check_source_keys(flags.source_keys); !checked && !greeting.error)
     greeting.error = std::move(checked).error();
   greeting.clouds = options.registries.clouds;
@@ -216,6 +217,7 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   const ServedMirror& mirror = flags.served_mirror;
   if (mirror.is_of_hub()) scopes.push_back(scope_of_models(mirror.endpoint, mirror.allow));
   if (mirror.is_of_registry()) scopes.push_back(scope_of_repositories(mirror.endpoint, mirror.allow));
+  if (mirror.is_of_objects()) scopes.push_back(scope_of_objects(mirror.endpoint, mirror.allow));
   SourceGate gate(std::move(scopes), keyring, client);
   if (auto confined = confine_fetcher(options.registries, flags.source_keys); !confined && !greeting.error)
     greeting.error = std::move(confined).error();

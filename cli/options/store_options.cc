@@ -195,6 +195,11 @@ Result<void> check_keys_of_sources(const std::vector<std::string>& sources, cons
 
 }  // namespace
 
+std::vector<std::string> sources_with_credentials(std::vector<std::string> sources, const StoreFlags& flags) {
+  if (flags.served_mirror.is_of_objects()) sources.emplace_back("s3:");
+  return sources;
+}
+
 Option mirror_option(StoreFlags& store_flags) {
   return {"mirror", "[HOST=]URL",
           "server that may have the blobs of registries (of all, or of HOST), or the directory v1/blobs of another "

@@ -16,18 +16,20 @@
 
 namespace weightfs {
 
-/// Models of a Hub, or repositories of a registry, that `weightfs serve` looks up when a client asks for them.
+/// Models of a Hub, repositories of a registry, or objects of a store, that `weightfs serve` looks up when a client
+/// asks for them.
 struct ServedMirror {
   std::string endpoint = {};            ///< the URL of the server, without a `/` at its end; empty: none
-  std::vector<std::string> allow = {};  ///< patterns of ORG/NAME, or of names of repositories
-  std::chrono::seconds ttl{60};         ///< how long a branch or a tag keeps its commit or manifest
-  enum class Kind : uint8_t { hub, registry } kind = Kind::hub;
+  std::vector<std::string> allow = {};  ///< patterns of ORG/NAME, of names of repositories, or of BUCKET/KEY
+  std::chrono::seconds ttl{60};         ///< how long a branch, a tag or an object keeps its commit, manifest or version
+  enum class Kind : uint8_t { hub, registry, objects } kind = Kind::hub;
 
   bool is_on() const { return !endpoint.empty(); }
   bool is_of_registry() const { return is_on() && kind == Kind::registry; }
   bool is_of_hub() const { return is_on() && kind == Kind::hub; }
+  bool is_of_objects() const { return is_on() && kind == Kind::objects; }
   /// As the option has it: "hf=URL".
-  std::string text() const { return (kind == Kind::hub ? "hf=" : "oci=") + endpoint; }
+  std::string text() const { return (kind == Kind::hub ? "hf=" : kind == Kind::registry ? "oci=" : "s3=") + endpoint; }
 };
 
 /// The parsed options: those of the store and of requests, and what concerns both.
@@ -52,6 +54,9 @@ struct StoreFlags {
 Options cache_options(StoreFlags& store_flags);
 Options network_options(StoreFlags& store_flags);
 Option sandbox_option(StoreFlags& store_flags);
+
+/// The sources for read_credentials(): with one of the object store that is mirrored.
+std::vector<std::string> sources_with_credentials(std::vector<std::string> sources, const StoreFlags& flags);
 
 /// --mirror, of servers that may have blobs of registries.
 Option mirror_option(StoreFlags& store_flags);

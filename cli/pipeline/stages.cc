@@ -65,7 +65,7 @@ Result<Confined> Confined::enter(Privileged before) {
     sender.mirrors = std::move(fetcher.mirrors);
     sender.process = std::move(fetcher.process);
   } else {
-    TRY_VOID(read_credentials(plan.sources, plan.options));
+    TRY_VOID(read_credentials(sources_with_credentials(plan.sources, plan.flags), plan.options));
     const CloudSettings& clouds = plan.options.registries.clouds;
     sender.clouds = plan.flags.offline ? clouds.without_keys() : clouds;
   }

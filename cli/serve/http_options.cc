@@ -7,10 +7,12 @@
 
 #include "base/text.h"
 #include "cache/address_policy.h"
+#include "cache/url.h"
 #include "cli/options/open_options.h"
 #include "cli/options/served_options.h"
 #include "protocols/huggingface.h"
 #include "protocols/registry_server.h"
+#include "protocols/s3_server.h"
 #include "report/text/suggestions.h"
 
 namespace weightfs {
@@ -27,13 +29,18 @@ Option idle_option(HttpOptions& options) {
 }
 
 Result<void> take_served_mirror(ServedMirror& mirror, const std::string& value) {
-  if (mirror.is_on()) return failure(Code::unsupported, "one Hub or registry can be mirrored");
+  if (mirror.is_on()) return failure(Code::unsupported, "one Hub, registry or object store can be mirrored");
   if (value.starts_with("oci=")) {
     mirror.kind = ServedMirror::Kind::registry;
     mirror.endpoint = TRY(registry::parse_server(std::string_view(value).substr(4)));
     return {};
   }
   std::string endpoint = value.substr(3);
+  if (value.starts_with("s3=")) {
+    mirror.kind = ServedMirror::Kind::objects;
+    mirror.endpoint = TRY(s3::parse_endpoint(endpoint));
+    return {};
+  }
   while (endpoint.ends_with('/')) endpoint.pop_back();
   // The fetcher compares URLs with it, so it needs a scheme.
   if (endpoint.find("://") == endpoint.npos) return failure(Code::unsupported, "hf=: the URL of a Hub expected");
@@ -41,18 +48,16 @@ Result<void> take_served_mirror(ServedMirror& mirror, const std::string& value) 
   return {};
 }
 
-// `hf=URL` and `oci=HOST` besides the servers of blobs.
+// `hf=URL`, `oci=HOST` and `s3=URL` besides the servers of blobs.
 Option serve_mirror_option(StoreFlags& flags) {
   Option option = mirror_option(flags);
-  option.value = "[HOST=]URL|hf=URL|oci=HOST";
+  option.value = "[HOST=]URL|hf=URL|oci=HOST|s3=URL";
+  option.choices = {"hf=", "oci=", "s3="};
   option.help +=
-      "; hf=URL, oci=HOST: serve the models of the Hub at URL, or the repositories of the registry HOST, that --allow "
-      "permits, each looked up at its first request";
+      "; hf=URL, oci=HOST, s3=URL: serve the models of the Hub at URL, the repositories of the registry HOST, or the "
+      "objects of the store at URL, that --allow permits, each looked up at its first request";
   option.take = [&flags, take_other = option.take](const std::string& value) -> Result<void> {
-    if (value.starts_with("s3="))
-      return failure(Code::unsupported,
-                     "\"s3=\" is not supported; a Hub is mirrored with hf=URL, a registry with oci=HOST");
-    const bool is_served = value.starts_with("hf=") || value.starts_with("oci=");
+    const bool is_served = value.starts_with("hf=") || value.starts_with("oci=") || value.starts_with("s3=");
     return is_served ? take_served_mirror(flags.served_mirror, value) : take_other(value);
   };
   return option;
@@ -62,13 +67,13 @@ Options served_mirror_options(StoreFlags& flags) {
   return {
       serve_mirror_option(flags),
       list("allow", "PATTERN",
-           "what such a --mirror serves: models ORG/NAME, or names of repositories, where * and ? stand for any "
-           "characters; may be repeated (default: none)",
+           "what such a --mirror serves: models ORG/NAME, names of repositories, or objects BUCKET/KEY, where * and ? "
+           "stand for any characters; may be repeated (default: none)",
            flags.served_mirror.allow),
-      seconds(
-          "mirror-ttl",
-          "how long such a --mirror takes the commit of a branch, or the manifest of a tag, as current (default: 60)",
-          kUpToADay, flags.served_mirror.ttl)};
+      seconds("mirror-ttl",
+              "how long such a --mirror takes the commit of a branch, the manifest of a tag, or an object, as current "
+              "(default: 60)",
+              kUpToADay, flags.served_mirror.ttl)};
 }
 
 void append(Options& options, Options more) { std::move(more.begin(), more.end(), std::back_inserter(options)); }
@@ -135,12 +140,13 @@ Result<void> parse_http_options(HttpOptions& options, std::string_view text) {
 Result<void> check_served(const std::vector<std::string>& sources, const HttpOptions& options) {
   const ServedMirror& mirror = options.store_flags.served_mirror;
   if (!mirror.is_on() && !mirror.allow.empty())
-    return failure(Code::unsupported, "--allow is for a mirror; use --mirror hf=URL or --mirror oci=HOST");
+    return failure(Code::unsupported,
+                   "--allow is for a mirror; use --mirror hf=URL, --mirror oci=HOST or --mirror s3=URL");
   if (!mirror.is_on() && sources.empty())
-    return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL or oci=HOST");
+    return failure(Code::unsupported, "missing SOURCE, or --mirror hf=URL, oci=HOST or s3=URL");
   if (!mirror.is_on()) return {};
   const bool is_insecure = options.store_flags.requests.insecure;
-  if (mirror.is_of_registry() && !is_insecure && !is_confidential(mirror.endpoint))
+  if (!mirror.is_of_hub() && !is_insecure && !is_confidential(http::origin_of(mirror.endpoint)))
     return failure(Code::unsupported, fmt::format("{}: http:// needs --insecure", mirror.endpoint));
   if (mirror.is_of_hub()) {
     huggingface::Name name;
@@ -149,8 +155,8 @@ Result<void> check_served(const std::vector<std::string>& sources, const HttpOpt
   }
   if (mirror.allow.empty())
     return failure(Code::unsupported,
-                   fmt::format("--mirror {}: what may be requested? use --allow 'ORG/*', or --allow '*' for all",
-                               printable(mirror.text())));
+                   fmt::format("--mirror {}: what may be requested? use --allow '{}/*', or --allow '*' for all",
+                               printable(mirror.text()), mirror.is_of_objects() ? "BUCKET" : "ORG"));
   return {};
 }
 

@@ -21,6 +21,7 @@
 #include "cli/serve/browser.h"
 #include "cli/serve/hub_mirror.h"
 #include "cli/serve/listen.h"
+#include "cli/serve/object_mirror.h"
 #include "cli/serve/open_code.h"
 #include "cli/serve/protocols.h"
 #include "cli/serve/registry_mirror.h"
@@ -124,6 +125,7 @@ class HttpServing {
     const auto log = [this](const std::string& line) { log_.write(Level::warning, line); };
     mirror_ = TRY(open_hub_mirror(mirrored, reading.options.registries, log));
     registry_mirror_ = open_registry_mirror(mirrored, reading.options.registries, log);
+    object_mirror_ = open_object_mirror(mirrored, reading.options.registries, log);
     if (params_.sources.empty()) reading.label = mirrored.text();
     if (params_.takes_files && !opened_.tls)
       dropped_ = std::make_unique<DroppedFiles>(reading.options, options().model_files, TRY(random_secret()));
@@ -221,6 +223,7 @@ class HttpServing {
     protocols.digests = digest_keeper();
     protocols.mirror = mirror_;
     protocols.registry_mirror = registry_mirror_;
+    protocols.object_mirror = object_mirror_;
     protocols.is_mirror_only = params_.sources.empty();
     protocols.url_of = [this](const std::string& path) { return url_of(path); };
     return protocols;
@@ -411,6 +414,7 @@ class HttpServing {
   std::unique_ptr<OpenCode> code_;                         // for the browser
   std::shared_ptr<hub::Mirror> mirror_;                    // null if there is none
   std::shared_ptr<distribution::Mirror> registry_mirror_;  // the same
+  std::shared_ptr<objects::Mirror> object_mirror_;         // the same
   std::unique_ptr<Protocols> protocols_;
   std::unique_ptr<httpd::Site> site_;
   std::unique_ptr<httpd::Server> server_;

@@ -23,6 +23,11 @@ objects::SiteFiles files_of(const std::function<const httpd::Site&()>& site) {
           [site](Ino ino) { return site().entity(ino); }};
 }
 
+auto source_of(const std::function<const httpd::Site&()>& site) {
+  return [site](const httpd::Request& request, SourcePtr bytes, const std::string& name,
+                const httpd::FileFields& more) { return site().source(request, std::move(bytes), name, more); };
+}
+
 }  // namespace
 
 Result<objects::AccessKeys> read_s3_keys(const std::string& path) {
@@ -47,6 +52,7 @@ Protocols::Protocols(Forest& forest, ProtocolOptions options, std::function<cons
     : needs_token_(options.needs_token),
       is_mirror_only_(options.is_mirror_only),
       mirrors_registry_(options.registry_mirror != nullptr),
+      mirrors_objects_(options.object_mirror != nullptr),
       page_(options.assets),
       api_(forest, printable(options.source), std::move(options.url_of), options.takes_files),
       digests_(std::move(options.digests)),
@@ -54,18 +60,15 @@ Protocols::Protocols(Forest& forest, ProtocolOptions options, std::function<cons
                 needs_token_ ? distribution::Readers::with_token : distribution::Readers::all,
                 std::move(options.registry_mirror)),
       hub_(forest, options.is_secure ? "https" : "http", files_of(site).send,
-           {std::move(options.mirror),
-            [site](const httpd::Request& request, SourcePtr bytes, const std::string& name,
-                   const httpd::FileFields& more) { return site().source(request, std::move(bytes), name, more); }},
-           &digests_),
-      store_(forest, files_of(site), std::move(options.s3_keys)) {}
+           {std::move(options.mirror), source_of(site)}, &digests_),
+      store_(forest, files_of(site), std::move(options.s3_keys), {std::move(options.object_mirror), source_of(site)}) {}
 
 std::optional<httpd::Accepted<httpd::Response>> Protocols::answer(const httpd::Request& request,
                                                                   const httpd::Target& target,
                                                                   const httpd::Client& client) {
   if (auto pulled = registry_.answer(request, target, client.has_left))
     return httpd::Accepted<httpd::Response>(std::move(*pulled));
-  if (auto answered = store_.answer(request, target)) return answered;
+  if (auto answered = store_.answer(request, target, client.has_left)) return answered;
   if (auto page = page_.answer(request, target)) return page;
   if (auto answered = api_.answer(request, target, client.has_left)) return answered;
   return hub_.answer(request, target, client.has_left);
@@ -83,13 +86,15 @@ bool Protocols::is_public(const httpd::Request& request, const httpd::Target& ta
 std::vector<std::string> Protocols::invitations(const std::string& url) {
   const std::string origin = url.substr(0, url.find_last_not_of('/') + 1);
   if (is_mirror_only_ && mirrors_registry_) return registry_.invitations(url);
+  const std::string endpoint = origin + "/.s3";
+  const bool may_use_s3 = !needs_token_ || store_.has_keys();  // its clients send no token
+  if (is_mirror_only_ && mirrors_objects_)
+    return may_use_s3 ? std::vector<std::string>{"export AWS_ENDPOINT_URL=" + endpoint} : std::vector<std::string>();
   if (is_mirror_only_) return {"export HF_ENDPOINT=" + origin};
   std::vector<std::string> lines = {"# Hugging Face Hub, Ollama, OCI registry and S3; each line is for one client:",
                                     "export HF_ENDPOINT=" + origin};
   for (std::string& line : registry_.invitations(url)) lines.push_back(std::move(line));
-  // Neither program sends a token.
-  if (needs_token_ && !store_.has_keys()) return lines;
-  const std::string endpoint = origin + "/.s3";
+  if (!may_use_s3) return lines;
   lines.push_back(fmt::format("aws --endpoint-url {}{} s3 ls", endpoint, needs_token_ ? "" : " --no-sign-request"));
   lines.push_back(fmt::format("rclone lsd :s3: --s3-provider Other --s3-endpoint {}{}", endpoint,
                               needs_token_ ? " --s3-env-auth" : ""));

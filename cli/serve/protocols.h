@@ -29,6 +29,7 @@ struct ProtocolOptions {
   objects::AccessKeys s3_keys = {};
   std::shared_ptr<hub::Mirror> mirror = nullptr;                    ///< of another Hub; null: none
   std::shared_ptr<distribution::Mirror> registry_mirror = nullptr;  ///< of another registry; null: none
+  std::shared_ptr<objects::Mirror> object_mirror = nullptr;         ///< of another object store; null: none
   bool is_mirror_only = false;                                      ///< there are no models of its own
   digests::Keeper digests = {};
   std::function<std::string(const std::string& path)> url_of = {};  ///< of a path of the tree
@@ -61,6 +62,7 @@ class Protocols {
   const bool needs_token_;
   const bool is_mirror_only_;
   const bool mirrors_registry_;
+  const bool mirrors_objects_;
   WebPage page_;
   api::Api api_;
   digests::FileDigests digests_;

@@ -130,11 +130,18 @@ TEST(ServedMirrorOptions, MirrorNeedsPatterns) {
   EXPECT_EQ(error("mirror=oci=registry.example,allow=library/*"), "");
   EXPECT_EQ(error("mirror=oci=http://registry.example,allow=*,insecure"), "");
   EXPECT_THAT(error("mirror=oci=registry.example"), HasSubstr("use --allow"));
-  EXPECT_THAT(error("mirror=oci=registry.example,mirror=hf=https://b.example"), HasSubstr("one Hub or registry"));
+  EXPECT_THAT(error("mirror=oci=registry.example,mirror=hf=https://b.example"), HasSubstr("one Hub, registry or"));
   EXPECT_THAT(error("mirror=oci=http://registry.example,allow=*"), HasSubstr("--insecure"));
   EXPECT_THAT(error("mirror=oci=registry,allow=*"), HasSubstr("not the name of a registry"));
   EXPECT_THAT(error("mirror=oci=https://me:secret@registry.example,allow=*"), HasSubstr("not the name of a registry"));
-  EXPECT_THAT(error("mirror=s3=https://store.example"), HasSubstr("is not supported"));
+  EXPECT_EQ(error("mirror=s3=https://store.example/,allow=models/*"), "");
+  EXPECT_EQ(error("mirror=s3=http://127.0.0.1:9000,allow=*"), "");
+  EXPECT_THAT(error("mirror=s3=https://store.example"), HasSubstr("use --allow 'BUCKET/*'"));
+  EXPECT_THAT(error("mirror=s3=http://store.example/s3,allow=*"), HasSubstr("--insecure"));
+  for (const char* const words :
+       {"mirror=s3=,allow=*", "mirror=s3=store.example,allow=*", "mirror=s3=https://me:x@store.example,allow=*",
+        "mirror=s3=https://s.example?x,allow=*"})
+    EXPECT_THAT(error(words), HasSubstr("the URL of an object store expected")) << words;
   EXPECT_THAT(error("mirror=hf=https://a.example,mirror=hf=https://b.example"), HasSubstr("one Hub"));
   EXPECT_THAT(error("mirror=hf=http://hub.example,allow=*"), HasSubstr("--insecure"));
   EXPECT_THAT(error("mirror=hf=/,allow=*"), HasSubstr("the URL of a Hub expected"));
