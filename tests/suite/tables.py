@@ -104,7 +104,7 @@ NOT_SANITIZED = {
     "test_registry": DOWNLOADS, "test_registry_logins": DOWNLOADS, "test_released_layers": DOWNLOADS,
     "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
     "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,
-    "test_serve_hub": DOWNLOADS, "test_serve_mirror": DOWNLOADS, "test_serve_s3": DOWNLOADS,
+    "test_serve_hub": DOWNLOADS, "test_serve_mirror": DOWNLOADS, "test_serve_s3": DOWNLOADS, "test_serve_s3_mirror": DOWNLOADS,
     "test_serve_registry": DOWNLOADS, "test_serve_registry_mirror": DOWNLOADS, "test_served_sources": DOWNLOADS,
     "test_truth": DOWNLOADS, "test_url_names": DOWNLOADS, "test_url_ranges": DOWNLOADS, "test_urls": DOWNLOADS
 }
