@@ -89,7 +89,7 @@ Command serve_command() {
           "serve models over HTTP: every file of a mount as a URL",
           {arguments("SOURCE",
                      "model files, directories of models, Ollama stores or names, as for mount; none is needed with "
-                     "--mirror hf=URL",
+                     "--mirror hf=URL, oci=HOST or s3=URL",
                      given->sources, Argument::Count::any)},
           std::move(groups),
           {},

@@ -60,6 +60,8 @@ class ObjectOrigin final : public objects::MirrorOrigin {
     if (!found) return tl::unexpected(std::move(found).error());
     s3::OpenObject& now = **found;
     objects::MirroredObject object{key, now.bytes->size(), now.modified, visible_tag(now.etag)};
+    // A response that it is not modified may lack the time.
+    if (object.modified == 0 && last && last->etag == object.etag) object.modified = last->modified;
     if (std::string version = object.version(); version != saved) store_->save_text(saved_as, version);
     return FoundObject{std::move(object), std::move(now.bytes)};
   }
