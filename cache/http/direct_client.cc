@@ -57,15 +57,9 @@ Certificates certificates_of(const Request& request) {
                                                                         : request.certificates;
 }
 
-// The keys of an exchange.
-struct ExchangeKeys {
-  uint64_t generation = 0;
-  std::string authorization = {};
-};
-
 // Sets the keys of the request; null: none.
-ExchangeKeys set_keys(ExchangeRequest& exchange, Credentials* sent) {
-  ExchangeKeys keys;
+SentKeys set_keys(ExchangeRequest& exchange, Credentials* sent) {
+  SentKeys keys;
   if (sent != nullptr) keys = {sent->generation(), sent->authorization()};
   exchange.may_be_refused = keys.generation != 0;
   exchange.credential_headers = headers_of(sent, exchange.request, exchange.url, keys.authorization);
@@ -133,12 +127,12 @@ Result<void> prepare_keys(Credentials* sent, const Request& request, const std::
 }
 
 // Whether there are other keys than those of the request that was challenged or refused.
-Result<bool> has_other_keys(const Request& request, const ExchangeResult& result, const ExchangeKeys& keys,
+Result<bool> has_other_keys(const Request& request, const ExchangeResult& result, const SentKeys& keys,
                             RepeatedWithKeys& repeated, const std::stop_token& stop) {
   const CancelScope late = until_deadline_of(request);
   if (result.kind == ExchangeResult::Kind::challenge) {
     repeated.after_challenge = true;
-    return request.credentials->on_unauthorized(result.response, keys.authorization, stop);
+    return request.credentials->on_unauthorized(result.response, keys, stop);
   }
   const bool is_second = std::exchange(repeated.after_refusal, true);
   return !is_second && is_about_keys(result) && request.credentials->read_again(keys.generation, stop);
@@ -204,7 +198,7 @@ Result<void> DirectClient::perform(const Request& request, const ResponseHandler
     auto admission = TRY(queue_.enter({origin, request.urgency, request.deadline, stop, handler.on_wait}));
     if (admission.turn == nullptr) return handler.on_response(deferred_response(admission, exchange.url));
     turn = std::move(admission.turn);
-    const ExchangeKeys keys = set_keys(exchange, sent);
+    const SentKeys keys = set_keys(exchange, sent);
     exchange.client_certificate = certificate_for(origin, request.trust);
     exchange.certificates = origin == first_origin ? certificates_of(request) : Certificates();
     if (sent != nullptr) record_keys(request.url, sent->key_origin());

@@ -75,6 +75,12 @@ inline std::chrono::sys_seconds current_second() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
+/// The keys that a request was sent with.
+struct SentKeys {
+  uint64_t generation = 0;         ///< Credentials::generation() at that time
+  std::string authorization = {};  ///< the value of the Authorization header; empty: none
+};
+
 /// Authenticates requests to one host.
 class Credentials {
  public:
@@ -90,9 +96,9 @@ class Credentials {
   /// The value of the Authorization header; empty for none. Thread-safe.
   virtual std::string authorization() { return {}; }
 
-  /// Answers a challenge: a response 401 to a request with the value `sent`. Returns whether authorization() differs
-  /// from it now. Thread-safe; several threads may report the same `sent`.
-  virtual Result<bool> on_unauthorized(const Response& /*response*/, const std::string& /*sent*/,
+  /// Answers a challenge: a response 401 to a request with the keys `sent`. Returns whether there are others now.
+  /// Thread-safe; several threads may report the same `sent`.
+  virtual Result<bool> on_unauthorized(const Response& /*response*/, const SentKeys& /*sent*/,
                                        const std::stop_token& /*stop*/) {
     return false;
   }

@@ -57,13 +57,13 @@ std::string Signer::authorization() {
 }
 
 // Azure challenges a request whose token has expired.
-Result<bool> Signer::on_unauthorized(const http::Response& /*response*/, const std::string& sent,
+Result<bool> Signer::on_unauthorized(const http::Response& /*response*/, const http::SentKeys& sent,
                                      const std::stop_token& stop) {
   if (auth_ != Auth::token) return false;
-  if (authorization() != sent) return true;
+  if (authorization() != sent.authorization) return true;
   if (!has_token()) return false;
   renew(generation(), stop);
-  return authorization() != sent;
+  return authorization() != sent.authorization;
 }
 
 uint64_t Signer::generation() { return has_token() ? user_->tokens().current().generation : 0; }

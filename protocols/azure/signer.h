@@ -38,7 +38,7 @@ class Signer final : public http::Credentials {
 
   Result<void> prepare(const std::stop_token& stop) override;
   std::string authorization() override;
-  Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
+  Result<bool> on_unauthorized(const http::Response& response, const http::SentKeys& sent,
                                const std::stop_token& stop) override;
   uint64_t generation() override;
   bool read_again(uint64_t sent, const std::stop_token& stop) override;

@@ -29,10 +29,10 @@ class Bearer final : public http::Credentials {
   }
 
   // A token was revoked, or has expired by the clock of the server.
-  Result<bool> on_unauthorized(const http::Response& /*response*/, const std::string& sent,
+  Result<bool> on_unauthorized(const http::Response& /*response*/, const http::SentKeys& sent,
                                const std::stop_token& stop) override {
     const s3::UserKeys::Current current = tokens_->current();
-    if (value_of(current) != sent) return true;
+    if (value_of(current) != sent.authorization) return true;
     return read_again(current.generation, stop);
   }
   uint64_t generation() override { return tokens_->current().generation; }

@@ -102,9 +102,9 @@ class HeadersOfFile final : public http::Credentials {
     return generation_ != sent;
   }
   // The file has no challenges; what was sent may be old.
-  Result<bool> on_unauthorized(const http::Response& /*response*/, const std::string& /*sent*/,
+  Result<bool> on_unauthorized(const http::Response& /*response*/, const http::SentKeys& sent,
                                const std::stop_token& stop) override {
-    return read_again(generation(), stop);
+    return read_again(sent.generation, stop);
   }
   http::KeyOrigin key_origin() override {
     const std::scoped_lock lock(mutex_);

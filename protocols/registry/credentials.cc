@@ -121,12 +121,12 @@ bool Credentials::read_again(uint64_t sent, const std::stop_token& /*stop*/) {
   return true;
 }
 
-Result<bool> Credentials::on_unauthorized(const http::Response& response, const std::string& sent,
+Result<bool> Credentials::on_unauthorized(const http::Response& response, const http::SentKeys& sent,
                                           const std::stop_token& stop) {
-  const auto is_renewed = [&] { return is_current() && authorization_.authorization != sent; };
+  const auto is_renewed = [&] { return is_current() && authorization_.authorization != sent.authorization; };
   std::unique_lock lock(mutex_);
   while (!is_renewed()) {
-    if (!is_renewing_) return renew(response, sent, stop, lock);
+    if (!is_renewing_) return renew(response, sent.authorization, stop, lock);
     renewed_.wait_for(lock, stop, kCancelCheck, [&] { return !is_renewing_; });
     if (stop.stop_requested() || is_cancelled())
       return failure(Code::network, fmt::format("{}: stopped while waiting for a token", origin_));

@@ -41,7 +41,7 @@ class Credentials final : public http::Credentials {
   /// docker login, by the same rule. A login of a cloud is used like a docker login. Returns false when nothing is left
   /// to try. Fails with unsupported when a rule or the token server refuses, or when a required key or docker config
   /// cannot be read; otherwise as request_keys_with_retry().
-  Result<bool> on_unauthorized(const http::Response& response, const std::string& sent,
+  Result<bool> on_unauthorized(const http::Response& response, const http::SentKeys& sent,
                                const std::stop_token& stop) override;
 
   /// A registry may answer 403 for a token that it takes for expired: one that is older than 10 seconds is dropped, so

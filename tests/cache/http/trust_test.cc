@@ -168,11 +168,11 @@ TEST(HttpClient, UserAndPasswordInUrlAreRejectedAndNotShown) {
 class Token final : public Credentials {
  public:
   std::string authorization() override { return value; }
-  Result<bool> on_unauthorized(const Response& response, const std::string& rejected, const std::stop_token&) override {
+  Result<bool> on_unauthorized(const Response& response, const SentKeys& rejected, const std::stop_token&) override {
     seen.clear();
     for (const auto& [name, text] : response.headers)
       if (name == "www-authenticate") seen.push_back(text);
-    sent = rejected;
+    sent = rejected.authorization;
     from_public = response.from_public;
     ++times;
     if (next.empty()) return false;

@@ -98,7 +98,7 @@ class TokenOfServer final : public Credentials {
     const std::scoped_lock lock(mutex_);
     return token_;
   }
-  Result<bool> on_unauthorized(const Response&, const std::string&, const std::stop_token& stop) override {
+  Result<bool> on_unauthorized(const Response&, const SentKeys&, const std::stop_token& stop) override {
     TRY_VOID(fetch(stop));
     return true;
   }
@@ -136,7 +136,7 @@ TEST(Turns, RequestForATokenDoesNotWaitForTheRequestThatNeedsIt) {
 class TokenOfBusyServer final : public Credentials {
  public:
   TokenOfBusyServer(Client& http, std::string url) : http_(http), url_(std::move(url)) {}
-  Result<bool> on_unauthorized(const Response&, const std::string&, const std::stop_token& stop) override {
+  Result<bool> on_unauthorized(const Response&, const SentKeys&, const std::stop_token& stop) override {
     TRY(download::request_keys_with_retry(http_, get(url_), 100, stop));
     return true;
   }

@@ -176,10 +176,10 @@ TEST_F(GcsSettings, RefusedTokenIsReplaced) {
   const auto credentials = credentials_for(tokens, "", client);
   ASSERT_TRUE(credentials->prepare({}));
   EXPECT_EQ(credentials->authorization(), "Bearer t1");
-  EXPECT_EQ(credentials->on_unauthorized({}, "Bearer t1", {}), true);
+  EXPECT_EQ(credentials->on_unauthorized({}, {0, "Bearer t1"}, {}), true);
   EXPECT_EQ(credentials->authorization(), "Bearer t2");
-  EXPECT_EQ(credentials->on_unauthorized({}, "Bearer t1", {}), true);
-  EXPECT_EQ(credentials->on_unauthorized({}, "Bearer t2", {}), false);
+  EXPECT_EQ(credentials->on_unauthorized({}, {0, "Bearer t1"}, {}), true);
+  EXPECT_EQ(credentials->on_unauthorized({}, {0, "Bearer t2"}, {}), false);
   EXPECT_EQ(count, 2);
   EXPECT_THAT(credentials->description(), StartsWith("tried with a token of " + temporary_.path("named.json")));
 }

@@ -128,6 +128,23 @@ TEST_F(HeaderFileTest, RefusalReadsItAgainEveryTenSecondsAtMost) {
   EXPECT_FALSE((*found)->read_again(sent, stop));  // the same ones
 }
 
+TEST_F(HeaderFileTest, ChallengeOfOldHeadersFindsTheOthersWithoutReadingAgain) {
+  const auto found = open();
+  ASSERT_TRUE(found);
+  const http::SentKeys first{(*found)->generation()};
+  now += std::chrono::seconds(10);
+  write_unnoticed("X-Key: other\n");
+  EXPECT_EQ((*found)->on_unauthorized({}, first, stop), true);
+  write_unnoticed("X-Key: third\n");
+  EXPECT_EQ((*found)->on_unauthorized({}, first, stop), true) << "another request with the old ones";
+  now += std::chrono::seconds(10);
+  EXPECT_EQ((*found)->on_unauthorized({}, first, stop), true) << "there are newer ones, so the file is not read";
+  EXPECT_THAT((*found)->headers("GET", ""), ElementsAre("X-Key: other"));
+  const http::SentKeys other{(*found)->generation()};
+  EXPECT_EQ((*found)->on_unauthorized({}, other, stop), true) << "those were refused, too";
+  EXPECT_THAT((*found)->headers("GET", ""), ElementsAre("X-Key: third"));
+}
+
 TEST_F(HeaderFileTest, FileOfOthersIsRefused) {
   for (const mode_t mode : {0640U, 0604U, 0660U}) {
     write("X-Key: first\n", mode);

@@ -267,7 +267,7 @@ TEST_F(CloudLoginsTest, CredentialsRenewALoginBeforeItExpires) {
   const http::Response challenge{
       401, {{"www-authenticate", "Basic realm=\"x\""}}, std::string("https://") + kHost, false};
   response = page(200, answer_of_amazon("AWS:first", std::to_string(now + 12 * 3600)));
-  EXPECT_TRUE(credentials.on_unauthorized(challenge, "", {}).value_or(false));
+  EXPECT_TRUE(credentials.on_unauthorized(challenge, {}, {}).value_or(false));
   EXPECT_EQ(credentials.authorization(), "Basic " + base64("AWS:first"));
   EXPECT_EQ(credentials.key_origin().from, "$KEYS");
   EXPECT_EQ(credentials.description(), "tried as \"AWS\" of $KEYS");
@@ -276,7 +276,7 @@ TEST_F(CloudLoginsTest, CredentialsRenewALoginBeforeItExpires) {
   now += 2 * 60;
   EXPECT_EQ(credentials.authorization(), "");
   response = page(200, answer_of_amazon("AWS:second", std::to_string(now + 12 * 3600)));
-  EXPECT_TRUE(credentials.on_unauthorized(challenge, "", {}).value_or(false));
+  EXPECT_TRUE(credentials.on_unauthorized(challenge, {}, {}).value_or(false));
   EXPECT_EQ(credentials.authorization(), "Basic " + base64("AWS:second"));
   EXPECT_EQ(requests().size(), 2u);
 }
@@ -288,7 +288,7 @@ TEST_F(CloudLoginsTest, CredentialsWithoutALoginNameBothReasons) {
   Credentials credentials(client, std::string("https://") + kHost, {}, {}, ClockAndNonce::of_system(), logins);
   const http::Response challenge{
       401, {{"www-authenticate", "Basic realm=\"x\""}}, std::string("https://") + kHost, false};
-  EXPECT_FALSE(credentials.on_unauthorized(challenge, "", {}).value_or(true));
+  EXPECT_FALSE(credentials.on_unauthorized(challenge, {}, {}).value_or(true));
   EXPECT_EQ(credentials.description(),
             "tried anonymously: there is no docker config, and there are no keys of AWS for it");
 }

@@ -42,7 +42,7 @@ class RegistryCredentialsTest : public testing::Test {
   }
   /// The Authorization header after the challenge, or the error.
   std::string describe(Credentials& challenged, const std::string& challenge) {
-    const auto met = challenged.on_unauthorized(unauthorized(challenge), challenged.authorization(), {});
+    const auto met = challenged.on_unauthorized(unauthorized(challenge), {0, challenged.authorization()}, {});
     if (!met) return "error: " + met.error().message;
     return *met ? challenged.authorization() : "not met, " + challenged.description();
   }
@@ -307,7 +307,7 @@ TEST_F(RegistryCredentialsTest, RejectedTokenIsRenewedUnlessUnchanged) {
   const std::string challenge = bearer(site.url("/token"), "x");
   EXPECT_EQ(describe(*challenged, challenge), "Bearer one");
   EXPECT_EQ(describe(*challenged, challenge), "Bearer two");
-  EXPECT_EQ(challenged->on_unauthorized(unauthorized(challenge), "Bearer one", {}),
+  EXPECT_EQ(challenged->on_unauthorized(unauthorized(challenge), {0, "Bearer one"}, {}),
             true);  // sent before it was renewed: no request
   EXPECT_EQ(site.requests_seen().size(), 2U);
   EXPECT_THAT(describe(*challenged, challenge), StartsWith("not met"));
@@ -370,7 +370,7 @@ TEST_F(ConcurrentChallengesTest, OneThreadRequestsTokenForAll) {
   std::vector<std::future<std::string>> all;
   for (int i = 0; i < 8; ++i)
     all.push_back(std::async(std::launch::async, [&] {
-      const auto met = challenged->on_unauthorized(unauthorized(bearer(site.url("/token"), "x")), "", {});
+      const auto met = challenged->on_unauthorized(unauthorized(bearer(site.url("/token"), "x")), {}, {});
       return met && *met ? challenged->authorization() : "not met";
     }));
   gate->arrived.get_future().wait();
@@ -386,7 +386,7 @@ TEST_F(ConcurrentChallengesTest, StoppedThreadDoesNotWait) {
   gate->arrived.get_future().wait();
   std::stop_source stopped;
   stopped.request_stop();
-  const auto met = challenged->on_unauthorized(unauthorized(bearer(site.url("/token"), "x")), "", stopped.get_token());
+  const auto met = challenged->on_unauthorized(unauthorized(bearer(site.url("/token"), "x")), {}, stopped.get_token());
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().code, Code::network);
   gate->let_go.set_value();
@@ -401,7 +401,7 @@ TEST_F(ConcurrentChallengesTest, CancelledThreadDoesNotWaitForTheRequester) {
   gate->arrived.get_future().wait();
   {
     const CancelScope scope([] { return true; });
-    const auto met = challenged->on_unauthorized(unauthorized(challenge), "", {});
+    const auto met = challenged->on_unauthorized(unauthorized(challenge), {}, {});
     ASSERT_FALSE(met);
     EXPECT_EQ(met.error().code, Code::network);
   }
@@ -415,7 +415,7 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsStopped) {
   std::stop_source stopped;
   const std::string challenge = bearer(site.url("/token"), "x");
   auto first = std::async(std::launch::async, [&] {
-    return challenged->on_unauthorized(unauthorized(challenge), "", stopped.get_token());
+    return challenged->on_unauthorized(unauthorized(challenge), {}, stopped.get_token());
   });
   gate->arrived.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
@@ -437,7 +437,7 @@ TEST_F(ConcurrentChallengesTest, AnotherThreadTakesOverWhenRequesterIsCancelled)
   std::atomic<bool> is_killed = false;
   auto first = std::async(std::launch::async, [&] {
     const CancelScope scope([&] { return is_killed.load(); });
-    return challenged->on_unauthorized(unauthorized(challenge), "", {});
+    return challenged->on_unauthorized(unauthorized(challenge), {}, {});
   });
   gate->arrived.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return describe(*challenged, challenge); });
