@@ -39,7 +39,8 @@ ROOMS = {
     "cache/blobs": {"cache/core", "cache/download", "cache/remote", "cache/store"},
 }
 # The headers in rooms of cache/ that a protocol includes: it sends requests of its own.
-FOR_PROTOCOLS = {"cache/download/request_with_retry.h", "cache/http/client.h", "cache/remote/remote_source.h"}
+FOR_PROTOCOLS = {"cache/download/request_with_retry.h", "cache/download/shown_reason.h", "cache/http/client.h",
+                 "cache/remote/remote_source.h"}
 APART = [("cli/mount", "cli/mount_server"), ("cli/mount", "cli/systemd"), ("cli/mount_server", "cli/systemd"),
          ("cli/systemd", "cli/serve")]
 

@@ -11,6 +11,7 @@
 #include "base/values/json.h"
 #include "cache/download/mirror_scheduler.h"
 #include "cache/download/response.h"
+#include "cache/download/shown_reason.h"
 #include "cache/http/used_up.h"
 #include "cache/url.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 constexpr size_t kMaxErrorPage = 64 * 1024;
 constexpr uint64_t kMaxValues = 1000;
-constexpr size_t kMaxReason = 300;
 
 // The first error text in the formats that registries use.
 std::string reason_in(const Value& value) {
@@ -40,48 +40,6 @@ std::string_view element_in(std::string_view xml, std::string_view name) {
   const size_t end = xml.find(fmt::format("</{}>", name), std::min(begin, xml.size()));
   if (begin == xml.npos || end == xml.npos) return {};
   return xml.substr(begin + name.size() + 2, end - begin - name.size() - 2);
-}
-
-constexpr size_t kMinSecret = 20;  // characters: keys and tokens of services are longer
-constexpr const char* kHidden = "...";
-
-// Whether a server may repeat a key or a token with it.
-bool may_be_secret(std::string_view name) {
-  const auto has = [&](char first, char last) {
-    return std::ranges::any_of(name, [=](char c) { return c >= first && c <= last; });
-  };
-  return name.size() >= kMinSecret && has('0', '9') && (has('a', 'z') || has('A', 'Z'));
-}
-
-// Without the query of a URL, and without names that may be secret.
-std::string shown_word(std::string_view word) {
-  constexpr std::string_view kBetween = "/:;,<>()[]{}\"'`";
-  if (const size_t question = word.find('?'); question != word.npos && question + 1 < word.size())
-    word = word.substr(0, question);
-  std::string shown;
-  while (!word.empty()) {
-    const size_t end = std::min(word.find_first_of(kBetween), word.size());
-    shown += may_be_secret(word.substr(0, end)) ? kHidden : word.substr(0, end);
-    shown += word.substr(end, 1);
-    word.remove_prefix(std::min(end + 1, word.size()));
-  }
-  return shown;
-}
-
-// Without signatures, keys and tokens: a server may repeat the request.
-std::string shown_reason(std::string_view text) {
-  std::string shown;
-  bool is_login = false;  // of a header Authorization
-  while (!text.empty() && shown.size() < kMaxReason) {
-    const size_t end = std::min(text.find_first_of(" \t\r\n"), text.size());
-    const std::string_view word = text.substr(0, end);
-    shown += is_login && !word.empty() ? kHidden : shown_word(word);
-    shown += text.substr(end, 1);
-    const std::string scheme = lower_case(word);
-    if (!word.empty()) is_login = scheme.ends_with("basic") || scheme.ends_with("bearer");
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return printable(shown.substr(0, kMaxReason));
 }
 
 }  // namespace
@@ -205,7 +163,7 @@ std::string error_detail(const Response& page) {
   const auto body = parse_body(page);
   const std::string reason = body ? reason_in(*body) : "";
   if (reason.empty()) return out;
-  return fmt::format("{}, {}{}", out, shown_reason(reason), reason.size() > kMaxReason ? "..." : "");
+  return fmt::format("{}, {}", out, shown_reason(reason));
 }
 
 }  // namespace weightfs::download

@@ -22,13 +22,12 @@ Result<Response> send_request(http::Client& http, const http::Request& request, 
                               const std::stop_token& stop);
 
 /// Describes an error response, as the end of a sentence: ": status 404, manifest unknown". Reads
-/// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}. Without
-/// what may be secret, as refusal_reason().
+/// {"errors":[{"code","message"}]} (OCI distribution-spec, "Error Codes"), {"error":"…"} and {"details":"…"}, as
+/// shown_reason().
 std::string error_detail(const Response& page);
 
-/// What the body of a refusal says, as a printable text of about 300 bytes: a text of JSON as in error_detail(), the
-/// message of XML, or the first line of a plain text. Without what may be secret: queries of URLs, what follows
-/// "Basic" or "Bearer", and long names with letters and digits. Empty for a web page, and for other bytes.
+/// What the body of a refusal says, as shown_reason(): a text of JSON as in error_detail(), the message of XML, or the
+/// first line of a plain text. Empty for a web page, and for other bytes.
 std::string refusal_reason(const std::string& body);
 
 /// As send_request(), with http::Options::max_retries for network errors, temporary statuses like 429 and 503, and a

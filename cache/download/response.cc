@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "base/values/base64.h"
 #include "base/values/http.h"
+#include "cache/download/shown_reason.h"
 
 namespace weightfs::download {
 namespace {
 
 constexpr size_t kMaxTag = 500;
-constexpr size_t kMaxMessage = 300;    // of a server's error message
 constexpr size_t kMaxPageHead = 4096;  // of a web page, to recognize it
 
 bool is_plain(std::string_view tag) { return tag.size() <= kMaxTag && is_visible_ascii(tag); }
@@ -169,7 +169,7 @@ Outcome outcome_of(const http::Response& response, http::Credentials* credential
     outcome.error.message += fmt::format(" ({})", identity.empty() ? "tried anonymously" : identity);
   }
   if (const std::string_view reason = response.header("x-error-message"); !reason.empty())
-    outcome.error.message += ", " + printable(reason.substr(0, kMaxMessage));
+    outcome.error.message += ", " + shown_reason(reason);
   if (http::is_temporary(status)) {
     outcome.next = Outcome::Next::retry_later;
     outcome.retry_after = requested_delay(response);

@@ -106,8 +106,8 @@ struct Outcome {
   bool is_deferred = false;                                   ///< as http::Response::is_deferred
 };
 
-/// The result for an error status, with the server's X-Error-Message. `credentials` are those sent, for the message of
-/// a denied request; may be null.
+/// The result for an error status, with the server's X-Error-Message as shown_reason(). `credentials` are those sent,
+/// for the message of a denied request; may be null.
 Outcome outcome_of(const http::Response& response, http::Credentials* credentials = nullptr);
 
 /// The result for a request that failed before or during the response.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cache/download/shown_reason.h"
 #include "protocols/aws/key_requests.h"
 #include "protocols/aws/key_sources.h"
 #include "protocols/aws/profile.h"
@@ -16,7 +17,6 @@ namespace weightfs::aws {
 namespace {
 
 constexpr size_t kMaxToken = 20'000;  // bytes, of the service
-constexpr size_t kMaxReason = 300;
 
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 
@@ -46,9 +46,8 @@ ServiceAnswer parse_answer(const std::string& body) {
 }
 
 std::string reason_of(const ServiceAnswer& answer) {
-  std::string reason = answer.message.empty() ? answer.code : fmt::format("{}: {}", answer.code, answer.message);
-  if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
-  return printable(reason);
+  return download::shown_reason(answer.message.empty() ? answer.code
+                                                       : fmt::format("{}: {}", answer.code, answer.message));
 }
 
 // The identity provider is asked by the service, which may fail as a network does.

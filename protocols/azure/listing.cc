@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/values/http.h"
+#include "cache/download/shown_reason.h"
 #include "cache/url.h"
 #include "protocols/s3/xml.h"
 
@@ -93,15 +94,13 @@ Result<ListingPage> parse_listing(std::string_view text) {
 std::string error_code(std::string_view body) { return s3::parse_error(body).code; }
 
 std::string error_text(std::string_view body) {
-  constexpr size_t kMaxMessage = 300;
   const s3::ErrorBody error = s3::parse_error(body);
   // The lines that follow are the ID of the request, and its time.
   std::string message(trimmed(std::string_view(error.message).substr(0, error.message.find('\n'))));
   if (message.ends_with('.')) message.pop_back();
   std::string text = error.code;
   if (!message.empty()) text += (text.empty() ? "" : ": ") + message;
-  if (text.size() > kMaxMessage) text = text.substr(0, kMaxMessage) + "...";
-  return printable(text);
+  return download::shown_reason(text);
 }
 
 }  // namespace weightfs::azure

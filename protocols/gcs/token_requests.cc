@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cache/download/shown_reason.h"
 #include "protocols/aws/key_requests.h"
 #include "protocols/gcs/token_sources.h"
 
 namespace weightfs::gcs {
 namespace {
 
-constexpr size_t kMaxReason = 300;
 constexpr const char* kPlatform = "https://www.googleapis.com/auth/cloud-platform";
 
 // {"error": "invalid_grant"} (RFC 6749, section 5.2), {"error": {"message": "…"}}
@@ -19,8 +19,7 @@ std::string reason_of(const std::string& body) {
   if (!object) return {};
   std::string reason(text_in(*object, "error"));
   if (const auto* const error = object->find_as<Map>("error")) reason = text_in(*error, "message");
-  if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
-  return printable(reason);
+  return download::shown_reason(reason);
 }
 
 class ExternalTokens final : public s3::KeySource {

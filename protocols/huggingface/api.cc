@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/values/json.h"
+#include "cache/download/shown_reason.h"
 #include "protocols/huggingface/local_cache.h"
 
 namespace weightfs::huggingface {
@@ -24,7 +25,6 @@ constexpr uint64_t kMaxFileSize = 1ULL << 50;  // the Hub accepts 500 GB
 constexpr size_t kMaxFact = 1000;              // bytes
 constexpr size_t kMaxFacts = 100;              // of a list
 constexpr size_t kDigestDigits = 64;
-constexpr size_t kMaxMessage = 300;  // bytes of a server's message
 
 constexpr const char* kLogin = "log in with `hf auth login` or set HF_TOKEN";
 
@@ -182,8 +182,8 @@ Result<std::vector<ListedFile>> parse_saved_list(std::string_view text) {
 // so.
 Error gated_error(const Hub& hub, const Name& name, const std::string& message) {
   if (message.find("awaiting") != message.npos)
-    return named_error(Code::forbidden,
-                       fmt::format("{}: gated: {}", name.text(), printable(message.substr(0, kMaxMessage))), kGated);
+    return named_error(Code::forbidden, fmt::format("{}: gated: {}", name.text(), download::shown_reason(message)),
+                       kGated);
   const bool has_token = !hub.credentials->description().empty();
   return named_error(
       Code::forbidden,
@@ -261,7 +261,7 @@ Error error_of(const Hub& hub, const Name& name, const download::Response& respo
                                          has_token ? token : fmt::format("without a token; {}", kLogin))};
   std::string detail = download::error_detail(response);
   if (const std::string message = header_text(response.head, "x-error-message"); !message.empty())
-    detail = fmt::format(": status {}, {}", status, printable(message.substr(0, kMaxMessage)));
+    detail = fmt::format(": status {}, {}", status, download::shown_reason(message));
   return {Code::unsupported, subject + detail};
 }
 

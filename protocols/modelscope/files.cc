@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/values/json.h"
 #include "cache/download/request_with_retry.h"
+#include "cache/download/shown_reason.h"
 #include "cache/url.h"
 #include "protocols/modelscope.h"
 
@@ -15,7 +16,6 @@ namespace {
 constexpr size_t kMaxList = 64 << 20;  // the whole list is one response
 constexpr uint64_t kMaxListValues = 2'000'000;
 constexpr uint64_t kMaxSize = 1ULL << 50;  // of a file
-constexpr size_t kMaxShown = 300;          // bytes of a server's message
 constexpr size_t kMaxWarnings = 100;
 
 std::optional<uint64_t> count_in(const Map& map, std::string_view key) {
@@ -82,7 +82,7 @@ Result<Files> parse_files(const std::string& text) {
   if (const auto code = count_in(response, "Code"); code != 200U)
     return failure(code == 404U ? Code::not_found : Code::unsupported,
                    fmt::format("the server reports {}: {}", code ? std::to_string(*code) : "no code",
-                               quoted(text_in(response, "Message").substr(0, kMaxShown))));
+                               quoted(download::shown_reason(text_in(response, "Message")))));
   const Map* const data = response.find_as<Map>("Data");
   const List* const list = data == nullptr ? nullptr : data->find_as<List>("Files");
   if (list == nullptr) return failure(Code::corrupt, "not a list of files");

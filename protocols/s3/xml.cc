@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cache/download/shown_reason.h"
 #include "cache/url.h"
 #include "protocols/s3/bucket_url.h"
 
@@ -16,7 +17,6 @@ namespace {
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxNameSize = 64;
 constexpr size_t kMaxTag = 500;
-constexpr size_t kMaxMessage = 300;
 constexpr size_t kMaxEntries = 10'000;  // of a page; 1000 are requested
 constexpr size_t kMaxKey = 1024;        // bytes
 
@@ -284,8 +284,7 @@ std::string error_text(std::string_view body) {
   if (error.message.ends_with('.')) error.message.pop_back();
   std::string text = error.code.empty() || error.message.empty() ? error.code + error.message
                                                                  : fmt::format("{}: {}", error.code, error.message);
-  if (text.size() > kMaxMessage) text = text.substr(0, kMaxMessage) + "...";
-  return printable(text);
+  return download::shown_reason(text);
 }
 
 }  // namespace weightfs::s3

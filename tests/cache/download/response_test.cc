@@ -63,6 +63,9 @@ TEST(Response, MessageOfTheServerIsPartOfTheError) {
   };
   EXPECT_EQ(message("Access is\x1b restricted."), "http://h/x: 403 Forbidden, Access is\\x1b restricted.");
   EXPECT_LT(message(std::string(9000, 'x')).size(), 400u);
+  EXPECT_EQ(message("no access with Bearer hf_x to https://h/m?X-Amz-Signature=0a1b, token hf_0123456789abcdefgh"),
+            "http://h/x: 403 Forbidden, no access with Bearer ... to https://h/m token ...")
+      << "a server may repeat what it was sent";
 }
 
 // semantics 14.6

@@ -135,6 +135,8 @@ TEST_F(KeySourcesTest, WebIdentityFailsAsItsServiceDoes) {
   ScriptedClient client([&](const auto&) { return page(403, service_error(code)); });
   EXPECT_THAT(text(identity(), client), AllOf(StartsWith("forbidden: STS web identity: "),
                                               HasSubstr("AccessDenied: why"), Not(HasSubstr("token-of-the-pod"))));
+  code = "InvalidIdentityToken: eyJhbGciOiJSUzI1NiJ9.e30";
+  EXPECT_THAT(text(identity(), client), HasSubstr("InvalidIdentityToken: ...: why"));
   code = "IDPCommunicationError";
   EXPECT_THAT(text(identity(), client), StartsWith("network: "));
   ScriptedClient busy([](const auto&) { return page(503, ""); });

@@ -93,6 +93,10 @@ TEST(AzureListing, ErrorsAreWithoutTheIdOfTheRequest) {
   EXPECT_EQ(error_code(body), "BlobNotFound");
   EXPECT_EQ(error_text(body), "BlobNotFound: The specified blob does not exist");
   EXPECT_EQ(error_text("no XML"), "");
+  EXPECT_EQ(error_text("<Error><Code>AuthenticationFailed</Code><Message>/m?sv=1&amp;sig=secret has expired"
+                       "</Message></Error>"),
+            "AuthenticationFailed: /m has expired")
+      << "the signature is in the URL";
 }
 
 TEST(AzureNames, HostsOfAllCloudsHaveAnAccount) {

@@ -104,6 +104,9 @@ TEST(TokensOfFile, RefusalsNameTheReasonAndNoSecret) {
   EXPECT_THAT(text(*found->source, refusing),
               AllOf(StartsWith("forbidden: /keys.json: "),
                     HasSubstr("invalid_grant; run gcloud auth application-default login"), Not(HasSubstr("hidden"))));
+  ScriptedClient repeating(
+      [](const auto&) { return page(403, R"({"error": {"message": "bad 1//0abcdefghijklmnopqrstuv"}})"); });
+  EXPECT_THAT(text(*found->source, repeating), AllOf(HasSubstr("bad 1//..."), Not(HasSubstr("0abcdef"))));
   for (const char* body : {"", "[]", "{}", R"({"access_token": "a b"})", R"({"access_token": "a", "expires_in": 0})"}) {
     ScriptedClient client([&](const auto&) { return page(200, body); });
     EXPECT_THAT(text(*found->source, client), StartsWith("forbidden: ")) << body;

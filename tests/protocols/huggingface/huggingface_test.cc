@@ -349,6 +349,21 @@ TEST(HuggingfaceFiles, TooManyValuesAreRefused) {
   EXPECT_THAT(files.error().message, HasSubstr("too many values"));
 }
 
+TEST(HuggingfaceErrors, WhatMayBeATokenIsHidden) {
+  Hub hub;
+  hub.endpoint = "https://hub.example";
+  hub.credentials = std::make_shared<http::FixedCredentials>("Bearer hf_0123456789abcdefghij", "with $HF_TOKEN");
+  const auto refused = [&](int status, const std::string& code) {
+    download::Response response;
+    response.head.status = status;
+    response.head.headers = {{"x-error-code", code},
+                             {"x-error-message", "awaiting hf_0123456789abcdefghij at https://cdn/m?Signature=secret"}};
+    return error_of(hub, *parse_name("//org/repo"), response).message;
+  };
+  EXPECT_EQ(refused(403, "GatedRepo"), "hf://org/repo@main: gated: awaiting ... at https://cdn/m");
+  EXPECT_EQ(refused(400, ""), "hf://org/repo@main: status 400, awaiting ... at https://cdn/m");
+}
+
 TEST(HuggingfaceFiles, NextPageIsOnTheSameServer) {
   const auto next = [](const std::string& link, const std::string& endpoint = "http://127.0.0.1:8") {
     http::Response page;

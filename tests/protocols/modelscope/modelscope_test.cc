@@ -128,6 +128,9 @@ TEST(ModelScopeFiles, OtherResponsesAreRefused) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::not_found);
   EXPECT_EQ(missing.error().message, "the server reports 404: \"gone\"");
+  const auto refused = modelscope::parse_files(R"({"Code":403,"Message":"no access with ms-01234567-89ab-cdef"})");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "the server reports 403: \"no access with ...\"");
 }
 
 }  // namespace

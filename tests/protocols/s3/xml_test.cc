@@ -176,6 +176,12 @@ TEST(S3Errors, CodeAndMessageAreShown) {
   EXPECT_EQ(parse_error("<Error><Region>eu-west-1</Region></Error>").region, "eu-west-1");
 }
 
+TEST(S3Errors, KeysAreHidden) {
+  EXPECT_EQ(error_text("<Error><Code>InvalidAccessKeyId</Code><Message>no key AKIAIOSFODNN7EXAMPLE for "
+                       "https://h/b?X-Amz-Signature=0a1b</Message></Error>"),
+            "InvalidAccessKeyId: no key ... for https://h/b");
+}
+
 TEST(S3Errors, HostileBodiesAreHarmless) {
   EXPECT_EQ(error_text(""), "");
   EXPECT_EQ(error_text("<html>"), "");
