@@ -20,11 +20,13 @@ bool has_known_ranges(StoreCore& store, const BlobRef& ref, const Origins& origi
   return open_ranged_file(store, ref, *ref.size, origins).has_value();
 }
 
-// The size of a blob that must be downloaded, as reported by servers. If none reports it, all of it is downloaded.
+// The size of a blob that must be downloaded, as reported by servers. If none reports it, or only mirrors do, which may
+// have other bytes, all of it is downloaded.
 Result<uint64_t> fetched_size(LiveBlobs& live, const BlobRef& ref, const Origins& origins) {
   StoreCore& store = *live.store();
   download::RemoteFile remote(store.fetching().http, ref.name, origins, std::nullopt, store.fetching().options);
-  if (const auto reported = TRY(remote.query_size(store.stop_token()))) return *reported;
+  if (const auto reported = TRY(remote.query_size(store.stop_token(), download::RemoteFile::SizeBy::server)))
+    return *reported;
   store.stats().record_miss(ref.digest);
   return TRY(live.download(ref, std::nullopt, origins)->wait()).range->size();
 }

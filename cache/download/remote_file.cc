@@ -272,7 +272,7 @@ Outcome RemoteFile::probe(size_t origin, const std::optional<FileVersion>& known
 
 // ---- the size
 
-Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& stop) {
+Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& stop, SizeBy counts) {
   if (size_) return size_;
   const http::Options& limits = http_->options();
   const auto until = Clock::now() + limits.connect_timeout + limits.stall_timeout + http_->patience();
@@ -280,6 +280,7 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
   once.retries = std::min(once.retries, 1);
   MirrorScheduler mirrors(origins_.size(), once, *http_);
   std::optional<uint64_t> size;
+  bool does_count = counts == SizeBy::any;
   while (const auto next = mirrors.next(stop, until)) {
     const Origin origin = state(*next).origin;
     const auto response = size_response(*http_, origin, until, stop);
@@ -293,10 +294,11 @@ Result<std::optional<uint64_t>> RemoteFile::query_size(const std::stop_token& st
     // No size, or a different one than before: only a complete download determines it.
     if (!reported || (size && size != reported)) return std::nullopt;
     size = reported;
+    does_count |= !origin.is_mirror;
     mirrors.exclude(*next);
   }
   if (stop.stop_requested() || is_cancelled()) return failure(Code::network, fmt::format("{}: cancelled", name_));
-  if (size) return size;
+  if (size) return does_count ? size : std::nullopt;
   auto errors = mirrors.errors();
   if (errors.size() < origins_.size()) errors.push_back({Code::network, "timed out before all origins were tried"});
   return tl::unexpected(combined_error(name_, errors));

@@ -50,10 +50,12 @@ class RemoteFile {
   /// size. Must end before other calls.
   Result<void> open(const std::optional<FileVersion>& known, const std::stop_token& stop);
 
+  /// Whose report of a size counts.
+  enum class SizeBy { any, server };  ///< server: what only mirrors report does not
   /// Asks for the size without downloading (HEAD): as reported by all origins that respond; nothing if one does not
-  /// report the decoded size, or if they differ. Fails as fetch() when no origin responds. All requests together take
-  /// at most one connect and stall timeout, because listing a directory may wait for it.
-  Result<std::optional<uint64_t>> query_size(const std::stop_token& stop);
+  /// report the decoded size, if they differ, or if none that counts does. Fails as fetch() when no origin responds.
+  /// All requests together take at most one connect and stall timeout, because listing a directory may wait for it.
+  Result<std::optional<uint64_t>> query_size(const std::stop_token& stop, SizeBy counts = SizeBy::any);
 
   /// Requests the bytes of the range, and passes them to `sink` in order; resumes after the last byte received. A range
   /// without end (UINT64_MAX) is the whole file of unknown size. A server without ranges sends all bytes from the first

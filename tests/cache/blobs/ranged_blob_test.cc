@@ -207,6 +207,23 @@ TEST_F(RangedBlobTest, OfflineReadsCachedRangesOnly) {
   EXPECT_EQ(sent, before);
 }
 
+TEST_F(RangedBlobTest, SizeThatOnlyAMirrorReportsIsNotStated) {
+  std::string copy = "not the blob";
+  HttpServer mirror([&](const SeenRequest& request, Wire& wire) { serve_file(request, wire, copy); });
+  server = std::make_unique<HttpServer>([](const SeenRequest&, Wire& wire) { wire.send(answer("404 Not Found", "")); });
+  const auto resolved = [&] {
+    return store()->resolve_from({.name = "model", .digest = digest, .size = {}},
+                                 {{.url = mirror.url("/blob"), .is_mirror = true}, {.url = server->url("/blob")}});
+  };
+  EXPECT_FALSE(resolved()) << "the copy does not match the digest";
+  EXPECT_FALSE(std::filesystem::exists(blob_path()));
+  copy = all;
+  const auto found = resolved();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->verified->size(), all.size());
+  EXPECT_TRUE(is_published()) << "the size of verified bytes";
+}
+
 // The size of a blob that is not local is a claim: it extends the budget of a container by a limited size.
 TEST_F(RangedBlobTest, ClaimedSizeExtendsABudgetByALimitedSize) {
   const BlobRef ref{.name = "model", .digest = digest, .size = uint64_t{1} << 40};

@@ -282,6 +282,19 @@ std::string size_of(RemoteFile& file) {
   return *size ? std::to_string(**size) : "unknown";
 }
 
+TEST(RemoteFileSize, MirrorsAloneMayNotCount) {
+  HttpServer mirror(serves(kBody));
+  HttpServer server(first({answer("404 Not Found", "")}));
+  const auto http = std::make_shared<http::DirectClient>(http::Options());
+  const auto reported = [&] {
+    RemoteFile file(http, "m", {{.url = mirror.url("/m"), .is_mirror = true}, {.url = server.url("/m")}}, std::nullopt,
+                    quick_retries());
+    return file.query_size(kNeverStop, RemoteFile::SizeBy::server);
+  };
+  EXPECT_EQ(reported().value(), std::nullopt);
+  EXPECT_EQ(reported().value(), kSize) << "the server has it now";
+}
+
 TEST(RemoteFileSize, UsesHead) {
   HttpServer server(serves(kBody));
   EXPECT_EQ(size_of(*file_at(std::nullopt, {server.url("/m")})), "300000");
