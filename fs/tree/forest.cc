@@ -109,6 +109,11 @@ Result<Forest::Listing> Forest::list(Ino directory) {
   return Listing{at.tree_ptr, node.first, node.count, first, at.numbers};
 }
 
+Result<Forest::Held> Forest::hold(Ino directory) {
+  NodeHandle at = TRY(trees_.enter(directory));
+  return Held{std::move(at.tree_ptr), std::move(at.in_use)};
+}
+
 Result<SourcePtr> Forest::open(Ino ino) const {
   const NodeHandle at = TRY(trees_.load(ino));
   auto source = open(at);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,6 +82,14 @@ class Forest {
     bool can_change() const { return numbers != nullptr; }
   };
   Result<Listing> list(Ino directory);
+
+  /// The tree of a directory, whose model is not dropped while `in_use` exists. It may still be replaced.
+  struct Held {
+    TreePtr tree;
+    std::shared_ptr<const void> in_use;  ///< null above the models, which are never dropped
+  };
+  /// Enters the directory, and fails as list().
+  Result<Held> hold(Ino directory);
 
   /// The content of a file. Fails with corrupt for a refused tensor.
   Result<SourcePtr> open(Ino ino) const;

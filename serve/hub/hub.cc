@@ -90,7 +90,8 @@ struct Hub::Call {
   const Target& target;
   const std::function<bool()>& has_left;  // null: not known
   RepositoryPtr repository = nullptr;
-  std::string path = {};  // behind the revision
+  std::shared_ptr<const void> in_use = nullptr;  // as FoundModel
+  std::string path = {};                         // behind the revision
 };
 
 // What follows the id of a repository in a path.
@@ -172,9 +173,10 @@ Accepted<Response> Hub::answer(const Route& route, Call call, bool may_be_of_tre
   const auto& path = call.target.segments;
   const size_t id = route.at == Route::At::api ? 2 : 0;  // its place in the path
   const auto found = repositories_.find(path[id], path[id + 1]);
-  is_of_tree = may_be_of_tree && found && *found == nullptr;
+  is_of_tree = may_be_of_tree && found && found->repository == nullptr;
   if (is_of_tree) return Response{};
-  const RepositoryPtr repository = ACCEPT(api::accepted(found));
+  ACCEPT_VOID(api::accepted(found));
+  const RepositoryPtr repository = found->repository;
   if (repository == nullptr && mirrored_.mirror != nullptr) return answer_mirrored(route, std::move(call));
   if (repository == nullptr)
     return refusal(404, "RepoNotFound",
@@ -182,6 +184,7 @@ Accepted<Response> Hub::answer(const Route& route, Call call, bool may_be_of_tre
                                printable(path[id + 1]), kLocal));
   if (!is_method_of(route, call.request)) return wrong_method(route);
   call.repository = repository;
+  call.in_use = found->in_use;
   if (route.has_revision) {
     const std::string& revision = path[id + 3];
     const bool is_own = is_main_branch(revision) || revision == repository->commit;

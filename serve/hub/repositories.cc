@@ -16,6 +16,13 @@ bool is_entered(const Node& node) { return node.kind == NodeKind::directory || n
 
 }  // namespace
 
+// Nothing if another tree has taken its place meanwhile, which is no model.
+Result<std::optional<FoundModel>> Repositories::held(Ino directory, const std::string& place) {
+  Forest::Held held = TRY(forest_.hold(directory));
+  if (held.tree->model() == nullptr) return std::nullopt;
+  return FoundModel{place, std::move(held.tree), std::move(held.in_use)};
+}
+
 // The model below a directory of models. A directory of another name is entered if the name begins with its own.
 Result<std::optional<FoundModel>> Repositories::find_model(Ino directory, const std::string& place,
                                                            std::string_view name, int depth) {
@@ -33,7 +40,7 @@ Result<std::optional<FoundModel>> Repositories::find_model(Ino directory, const 
     if (!entered && is_it) return tl::unexpected(entered.error());
     if (!entered) continue;
     const bool is_model = node.kind == NodeKind::tree && entered->tree->model() != nullptr;
-    if (is_model && is_it) return FoundModel{below, entered->tree};
+    if (is_model && is_it) return held(all.ino_of(i), below);
     if (is_model || !leads || depth == 0) continue;
     if (auto found = TRY(find_model(all.ino_of(i), below, name.substr(shown.size() + 1), depth - 1))) return found;
   }
@@ -44,7 +51,7 @@ Result<std::optional<FoundModel>> Repositories::find_by_name(const std::string& 
   const Forest::Listing root = TRY(forest_.list(Forest::kRoot));
   if (root.tree->model() == nullptr) return find_model(Forest::kRoot, "", name, kMaxDepth);
   if (name_of_source(root.tree->source()) != name) return std::nullopt;
-  return FoundModel{"", root.tree};
+  return held(Forest::kRoot, "");
 }
 
 // One of several sources has the name of the repository, and perhaps a number.
@@ -54,14 +61,14 @@ Result<std::optional<FoundModel>> Repositories::find_of_hub(const std::string& i
     return tree.model() != nullptr && hub && hub->id == id;
   };
   const Forest::Listing root = TRY(forest_.list(Forest::kRoot));
-  if (root.tree->model() != nullptr) return is_it(*root.tree) ? std::optional(FoundModel{"", root.tree}) : std::nullopt;
+  if (root.tree->model() != nullptr) return is_it(*root.tree) ? held(Forest::kRoot, "") : std::nullopt;
   for (uint32_t i = 0; i < root.count; ++i) {
     const Node node = root.tree->node(root.first + i);
     const std::string shown = node.name();
     if (node.kind != NodeKind::tree || (shown != name && !shown.starts_with(name + "~"))) continue;
     const auto entered = forest_.list(root.ino_of(i));
     if (!entered) return tl::unexpected(entered.error());
-    if (is_it(*entered->tree)) return FoundModel{shown + "/", entered->tree};
+    if (is_it(*entered->tree)) return held(root.ino_of(i), shown + "/");
   }
   return std::nullopt;
 }
@@ -92,13 +99,14 @@ Result<RepositoryPtr> Repositories::read(const FoundModel& found, const std::str
   return repository->get();
 }
 
-Result<RepositoryPtr> Repositories::find(const std::string& organization, const std::string& name) {
+Result<FoundRepository> Repositories::find(const std::string& organization, const std::string& name) {
   const std::string id = fmt::format("{}/{}", organization, name);
   const bool is_views = organization == kViews;
   auto found = organization == kLocal || is_views ? TRY(find_by_name(name)) : std::nullopt;
-  if (found) return read(*found, id, is_views ? Shows::views : Shows::files);
-  found = TRY(find_of_hub(id, name));
-  return found ? read(*found, id, Shows::hub) : Result<RepositoryPtr>(nullptr);
+  const Shows shows = !found ? Shows::hub : is_views ? Shows::views : Shows::files;
+  if (!found) found = TRY(find_of_hub(id, name));
+  if (!found) return FoundRepository{};
+  return FoundRepository{TRY(read(*found, id, shows)), found->in_use};
 }
 
 }  // namespace weightfs::hub

@@ -14,6 +14,12 @@
 
 namespace weightfs::hub {
 
+/// A repository, and what keeps its model in memory.
+struct FoundRepository {
+  RepositoryPtr repository = nullptr;            ///< null if there is none
+  std::shared_ptr<const void> in_use = nullptr;  ///< as FoundModel
+};
+
 /// Callable from any thread. The forest must outlive it.
 class Repositories {
  public:
@@ -21,9 +27,9 @@ class Repositories {
 
   /// The repository "ORG/NAME". `local/NAME` and `views/NAME` are the files and the views of the model whose path, or
   /// the SOURCE of the only one, has that name (repository_name(); directories and `-` before it). A repository of the
-  /// Hub has its own id, too. Enters only directories that may lead to it. Null if there is none. Fails as entering
+  /// Hub has its own id, too. Enters only directories that may lead to it. Fails as entering
   /// and reading the model does.
-  Result<RepositoryPtr> find(const std::string& organization, const std::string& name);
+  Result<FoundRepository> find(const std::string& organization, const std::string& name);
 
   /// The repository of a model; read once for those that were used last. Fails as read_repository() does.
   Result<RepositoryPtr> read(const FoundModel& found, const std::string& id, Shows shows);
@@ -38,6 +44,7 @@ class Repositories {
   };
   static constexpr size_t kMaxKnown = 16;
 
+  Result<std::optional<FoundModel>> held(Ino directory, const std::string& place);
   Result<std::optional<FoundModel>> find_model(Ino directory, const std::string& place, std::string_view name,
                                                int depth);
   Result<std::optional<FoundModel>> find_by_name(const std::string& name);

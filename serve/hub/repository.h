@@ -46,10 +46,11 @@ struct Repository {
 };
 using RepositoryPtr = std::shared_ptr<const Repository>;
 
-/// A model in the tree.
+/// A model in the tree. It is not dropped while a request that found it has this: its files would be another model's.
 struct FoundModel {
   std::string place;  ///< as Repository::place
   TreePtr tree;
+  std::shared_ptr<const void> in_use = nullptr;  ///< as Forest::Held
 };
 
 /// The repository and commit of the Hub that a model is; nothing for other models, and for a part of a repository.

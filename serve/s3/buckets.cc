@@ -115,9 +115,9 @@ Result<std::optional<hub::FoundModel>> Buckets::find(std::string_view name) {
     const Node node = all.tree->node(all.first + found->index);
     place += node.name() + "/";
     directory = all.ino_of(found->index);
-    const Forest::Listing entered = TRY(forest_.list(directory));
+    const Forest::Held entered = TRY(forest_.hold(directory));
     const bool is_model = node.kind == NodeKind::tree && entered.tree->model() != nullptr;
-    if (is_model && is_last) return hub::FoundModel{place, entered.tree};
+    if (is_model && is_last) return hub::FoundModel{place, entered.tree, entered.in_use};
     if (is_model || is_last) return std::nullopt;
   }
   return std::nullopt;

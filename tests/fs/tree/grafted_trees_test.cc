@@ -238,6 +238,17 @@ TEST_F(DroppedModels, ModelsInUseAreNotDropped) {
   EXPECT_NE(forest.known_attributes(file), std::nullopt) << "m0 was in use while the others were entered";
 }
 
+TEST_F(DroppedModels, HeldModelIsDroppedAfterItsRelease) {
+  const Ino file = ino("m0/files/in.test");
+  auto held = forest.hold(ino("m0")).value();
+  enter_all();
+  EXPECT_NE(forest.known_attributes(file), std::nullopt);
+  EXPECT_EQ(forest.model_of(file), held.tree->model());
+  held = {};
+  enter_all();
+  EXPECT_EQ(forest.known_attributes(file), std::nullopt);
+}
+
 TEST_F(DroppedModels, DirectoriesAreNotDropped) {
   const Ino sub = ino("sub/m");
   EXPECT_EQ(cat("sub/m/tensors/blk/w"), "bytes");

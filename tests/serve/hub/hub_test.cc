@@ -287,6 +287,43 @@ TEST(Hub, DigestsOfAReplacedModelAreNotMixed) {
   EXPECT_THAT(text_of(**again), HasSubstr(sha256(*std::make_shared<ReadFile>())->hex()));
 }
 
+// The digest of the first file takes long enough for other models to need the memory.
+TEST(Hub, ModelOfARequestIsNotDropped) {
+  uint64_t used = 0;
+  std::function<void()> on_read;
+  const auto model_with = [&](bool is_read) -> Result<TreePtr> {
+    Model model = read_model({"model.safetensors", in_memory(weights())}).value();
+    for (const char* const name : {"a.bin", "b.bin"})
+      if (is_read) model.parts.push_back({name, Later<SourcePtr>::of(std::make_shared<ReadFile>([&] { on_read(); }))});
+    return lay_out(std::make_shared<Model>(std::move(model)), "/m", kTime);
+  };
+  TreeBuilder root(nullptr);
+  root.add_tree("m", kTime, Later<TreePtr>([&] { return model_with(true); }));
+  root.add_tree("other", kTime, Later<TreePtr>([&] { return model_with(false); }));
+  ModelLimits limits;
+  limits.memory_used = [&] { return used; };
+  limits.memory_limit = [] { return 1000; };
+  Forest forest(std::move(root).freeze(), {}, limits);
+  const Ino weights_of_m = forest.resolve("m/files/model.safetensors").value();
+  bool was_dropped = true;
+  on_read = [&] {
+    used = 600;  // above the half of the limit, at which models are dropped
+    EXPECT_TRUE(forest.list(forest.resolve("other").value()));
+    used = 0;
+    was_dropped = !forest.known_attributes(weights_of_m);
+  };
+  digests::FileDigests digests;
+  hub::Hub hub(forest, "http", nullptr, {}, &digests);
+  httpd::Request request;
+  request.method = "POST";
+  request.target = "/api/models/local/m/paths-info/main";
+  request.body = "paths=a.bin&paths=b.bin&expand=true";
+  const auto answered = hub.answer(request, *httpd::parse_target(request.target));
+  EXPECT_FALSE(was_dropped);
+  ASSERT_TRUE(answered && *answered) << (answered ? answered->error().message : "no answer");
+  EXPECT_THAT(text_of(**answered), HasSubstr("b.bin"));
+}
+
 TEST(Hub, FilesHaveTheFieldsOfTheHub) {
   Served served(repository("hf://org/repo@" + kCommit));
   const std::string tag = "\"" + sha256(weights()).hex() + "\"";
