@@ -17,6 +17,9 @@ namespace weightfs {
 namespace azure {
 struct Settings;
 }
+namespace registry {
+class CredentialHelpers;
+}
 
 /// A manifest in a repository of a registry.
 struct Reference {
@@ -71,6 +74,8 @@ struct CredentialPaths {
   /// Searched before docker_config, in this order (containers-auth.json(5)); they may be missing: $REGISTRY_AUTH_FILE,
   /// or $XDG_RUNTIME_DIR/containers/auth.json; $XDG_CONFIG_HOME/containers/auth.json.
   std::vector<std::string> auth_files = {};
+  std::shared_ptr<registry::CredentialHelpers> helpers = nullptr;  ///< null: the helpers of these files are not run
+  /// Without helpers.
   static CredentialPaths of_user();
 };
 

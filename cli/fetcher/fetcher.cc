@@ -22,6 +22,7 @@
 #include "base/values/packing.h"
 #include "cache/direct_client.h"
 #include "cache/fetcher.h"
+#include "cli/fetcher/helper_broker.h"
 #include "cli/fetcher/source_gate.h"
 #include "cli/process/child_process.h"
 #include "cli/sandbox/sandbox.h"
@@ -197,13 +198,15 @@ void run_fetcher(int socket, pid_t parent, const std::vector<std::string>& sourc
   options.log = [&](const std::string& line) {
     if (std::ranges::find(greeting.warnings, line) == greeting.warnings.end()) greeting.warnings.push_back(line);
   };
+  auto logins = logins_with_helpers(sources, options, flags);  // before this process has keys
+  if (!logins) greeting.error = logins.error();
   if (auto read = read_credentials(sources_with_credentials(sources, flags), options); !read)
     greeting.error = std::move(read).error();
   if (auto checked = check_source_keys(flags.source_keys); !checked && !greeting.error)
     greeting.error = std::move(checked).error();
   greeting.clouds = options.registries.clouds;
-  const auto keyring =
-      std::make_shared<UserKeyring>(CredentialPaths::of_user(), options.registries.clouds, flags.source_keys);
+  const auto keyring = std::make_shared<UserKeyring>(std::move(logins).value_or(CredentialPaths()),
+                                                     options.registries.clouds, flags.source_keys);
   auto certificates = read_client_certificates(flags.client_certificates);
   if (!certificates && !greeting.error) greeting.error = certificates.error();
   const auto client = std::make_shared<http::DirectClient>(

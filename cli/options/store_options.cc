@@ -39,7 +39,7 @@ Result<http::ClientPtr> client_of(const StoreFlags& flags, Sender sender,
   } else {
     auto certificates = TRY(read_client_certificates(flags.client_certificates));
     client = std::make_shared<http::DirectClient>(
-        std::move(options), std::make_shared<UserKeyring>(CredentialPaths::of_user(), sender.clouds, flags.source_keys),
+        std::move(options), std::make_shared<UserKeyring>(std::move(sender.logins), sender.clouds, flags.source_keys),
         std::move(certificates));
   }
   if (flags.wait_for_network) client->wait_for_network(*flags.wait_for_network);
@@ -258,6 +258,10 @@ Options network_options(StoreFlags& store_flags) {
       source_token_option(store_flags),
       header_file_option(store_flags),
       client_certificate_option(store_flags),
+      flag("credential-helpers",
+           "run the credential helpers that config.json of docker or auth.json of podman names for the registries of "
+           "the sources (default: logins in these files only)",
+           store_flags.credential_helpers),
       parsed("credentials-file", "FILE",
              "keys for s3://, in the JSON that a credential_process prints; read again when they expire (default: the "
              "keys of the environment, of the profile, or of a service)",

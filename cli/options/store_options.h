@@ -44,6 +44,7 @@ struct StoreFlags {
   SourceKeys source_keys = {};       ///< by absolute paths
   /// The files of client certificates, by origin; absolute paths.
   std::map<std::string, std::string> client_certificates = {};
+  bool credential_helpers = false;  ///< run those that the user's files name for registries
   std::string tree;                 ///< the path of a block list, or `sha256:` and a fs-verity digest; empty: none
   s3::BucketFlags buckets = {};     ///< its file by an absolute path
   ServedMirror served_mirror = {};  ///< of `weightfs serve`
@@ -66,10 +67,11 @@ http::Options request_options(const StoreFlags& flags);
 
 /// What sends the requests of a store.
 struct Sender {
-  Descriptor fetcher = Descriptor();                ///< to the fetcher (cli/fetcher/fetcher.h); none: this process
-  CloudSettings clouds = {};                        ///< without keys if there is a fetcher
-  std::shared_ptr<const MirrorTable> mirrors = {};  ///< of the sources; null: the user's files are read
-  std::shared_ptr<const void> process = {};         ///< of the fetcher
+  Descriptor fetcher = Descriptor();                    ///< to the fetcher (cli/fetcher/fetcher.h); none: this process
+  CloudSettings clouds = {};                            ///< without keys if there is a fetcher
+  std::shared_ptr<const MirrorTable> mirrors = {};      ///< of the sources; null: the user's files are read
+  std::shared_ptr<const void> process = {};             ///< of the fetcher
+  CredentialPaths logins = CredentialPaths::of_user();  ///< for registries, if there is no fetcher
 };
 
 /// Creates the store for these sources, and sets OpenOptions::blobs and OpenOptions::registries. `log` receives

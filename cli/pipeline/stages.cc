@@ -9,6 +9,7 @@
 #include "cache/disk_quota.h"
 #include "cli/console/source_error.h"
 #include "cli/fetcher/fetcher.h"
+#include "cli/fetcher/helper_broker.h"
 #include "cli/mount/mount_point.h"
 #include "cli/sandbox/settle_network.h"
 #include "cli/sandbox/temporary_files.h"
@@ -68,6 +69,7 @@ Result<Confined> Confined::enter(Privileged before) {
     TRY_VOID(read_credentials(sources_with_credentials(plan.sources, plan.flags), plan.options));
     const CloudSettings& clouds = plan.options.registries.clouds;
     sender.clouds = plan.flags.offline ? clouds.without_keys() : clouds;
+    if (!plan.flags.offline) sender.logins = TRY(logins_with_helpers(plan.sources, plan.options, plan.flags));
   }
   const BlobStorePtr store = TRY(use_store(plan.sources, plan.options, plan.flags, std::move(sender), plan.warn));
   PrefetchOptions prefetch = prefetch_options(plan.flags, plan.prefetch, plan.warn);

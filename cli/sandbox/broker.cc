@@ -21,8 +21,6 @@
 namespace weightfs::sandbox {
 namespace {
 
-constexpr size_t kMaxMessageBytes = 4096;
-
 // A service manager that has accepted the connection may still be starting the broker.
 constexpr timeval kTimeout{30, 0};
 
@@ -43,7 +41,7 @@ void Broker::serve(int socket, const Handler& handler, const std::function<void(
   (void)!::chdir("/");
   prepare();
   for (;;) {
-    SocketMessage request = receive_message(socket, kMaxMessageBytes);
+    SocketMessage request = receive_message(socket, kMaxBrokerMessage);
     if (request.bytes.empty()) break;
     BrokerReply reply;
     try {
@@ -53,7 +51,7 @@ void Broker::serve(int socket, const Handler& handler, const std::function<void(
     }
     std::string bytes(sizeof reply.status, '\0');
     std::memcpy(bytes.data(), &reply.status, sizeof reply.status);
-    bytes += reply.text.substr(0, kMaxMessageBytes - bytes.size());
+    bytes += reply.text.substr(0, kMaxBrokerMessage - bytes.size());
     if (!send_message(socket, bytes, reply.descriptor.number())) break;
   }
   try {
@@ -102,9 +100,9 @@ Result<BrokerReply> Broker::ask(char request, int descriptor) const { return exc
 
 Result<BrokerReply> Broker::exchange(const std::string& request, int descriptor) const {
   const std::scoped_lock lock(mutex_);
-  if (!send_message(socket_.number(), request.substr(0, kMaxMessageBytes), descriptor))
+  if (!send_message(socket_.number(), request.substr(0, kMaxBrokerMessage), descriptor))
     return tl::unexpected(error_of("exited"));
-  SocketMessage reply = receive_message(socket_.number(), kMaxMessageBytes);
+  SocketMessage reply = receive_message(socket_.number(), kMaxBrokerMessage);
   BrokerReply read;
   if (reply.bytes.size() < sizeof read.status) {
     // A late reply must not be taken for the reply to the next request.

@@ -16,6 +16,9 @@
 
 namespace weightfs::sandbox {
 
+/// Bytes of a request or a reply; longer ones are cut.
+inline constexpr size_t kMaxBrokerMessage = 64 * 1024;
+
 /// The reply of the broker.
 struct BrokerReply {
   int status = 0;  ///< as the request defines it

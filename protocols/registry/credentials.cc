@@ -240,7 +240,7 @@ Result<Credentials::Authorization> Credentials::with_basic_login(const std::stop
 
 // The registry's login, if it may be sent to `origin`; without a stored one that of its cloud.
 Result<FoundLogin> Credentials::login_for(const std::string& origin, const std::stop_token& stop) const {
-  FoundLogin found = TRY(find_login(paths_, host_, repository_));
+  FoundLogin found = TRY(find_login(paths_, host_, repository_, stop));
   if (!found.login && clouds_ != nullptr) {
     FoundLogin of_cloud = TRY(clouds_->find(origin_, origin, http_, stop));
     if (of_cloud.login) return of_cloud;

@@ -77,17 +77,14 @@ Result<std::optional<Login>> parse_login(const Map& entry) {
   return Login{std::string(user), std::string(password)};
 }
 
-// Why there is no login.
-std::string no_login_reason(const Map& config, const std::string& host) {
+// An empty name in `credHelpers` means that the registry has none.
+std::optional<HelperUse> find_helper(const Map& config, const std::string& host) {
   const Value* value = find_for(config.find_as<Map>("credHelpers"), host, "");
   const auto* named = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  const std::string_view helper = named != nullptr ? *named : text_in(config, "credsStore");
-  if (!helper.empty())
-    return fmt::format(
-        "uses the credential helper {} for {}, which is not run (use podman login, or a file with the login in "
-        "$REGISTRY_AUTH_FILE)",
-        quoted(helper), host);
-  return fmt::format("has no login for {}", host);
+  const std::string_view name = named != nullptr ? *named : text_in(config, "credsStore");
+  if (name.empty()) return std::nullopt;
+  const std::string registry = place_of(host).registry;
+  return HelperUse{std::string(name), registry == "docker.io" ? "https://index.docker.io/v1/" : registry};
 }
 
 Result<DockerEntry> find_entry(const Source& file, const std::string& host, const std::string& repository) {
@@ -99,10 +96,9 @@ Result<DockerEntry> find_entry(const Source& file, const std::string& host, cons
   if (config == nullptr) return failure(Code::corrupt, "not a JSON object");
   const Value* found = find_for(config->find_as<Map>("auths"), host, repository);
   const auto* entry = found == nullptr ? nullptr : std::get_if<Map>(found);
-  std::optional<Login> login;
-  if (entry != nullptr) login = TRY(parse_login(*entry));
-  if (login) return DockerEntry{std::move(login), {}};
-  return DockerEntry{std::nullopt, no_login_reason(*config, host)};
+  DockerEntry all{{}, find_helper(*config, host), fmt::format("has no login for {}", host)};
+  if (entry != nullptr) all.login = TRY(parse_login(*entry));
+  return all;
 }
 
 }  // namespace

@@ -6,20 +6,15 @@
 #include <string>
 
 #include "base/result.h"
+#include "protocols/credential_helpers.h"
 
 namespace weightfs::registry {
 
-struct Login {
-  std::string user;
-  std::string password;
-  std::string identity_token = {};  ///< replaces the password: a token server exchanges it for tokens
-};
-
 /// The entry of a docker config for one registry.
 struct DockerEntry {
-  std::optional<Login> login;
-  /// Why there is no login, for a message: no entry, or a credential helper, which is a program and never runs.
-  std::string reason;
+  std::optional<Login> login;       ///< that is in the file
+  std::optional<HelperUse> helper;  ///< to be asked first: of `credHelpers`, else of `credsStore`
+  std::string reason;               ///< why there is no login, for a message
 };
 
 /// Finds the entry for a repository ("team/tiny"; it may be empty) of the registry `host` ("localhost:5000"; Docker Hub

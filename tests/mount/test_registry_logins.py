@@ -65,8 +65,8 @@ class Files(RegistryTestCase):
         os.chmod(program, 0o755)
         os.environ["PATH"] = f"{self.path('bin')}:{os.environ['PATH']}"
         done = run("ls", self.url)
-        self.assertIn(f'uses the credential helper "ran" for {self.registry.host}, which is not run (use podman login, or a file '
-                      'with the login in $REGISTRY_AUTH_FILE)', done.stderr)
+        self.assertIn(f'uses the credential helper "ran" for {self.registry.host}, which runs only with '
+                      '--credential-helpers (or use podman login, or a file with the login in $REGISTRY_AUTH_FILE)', done.stderr)
         self.assertFalse(os.path.exists(self.path("ran")))
 
 

@@ -101,6 +101,7 @@ NOT_SANITIZED = {
     "test_hub": DOWNLOADS, "test_oci": DOWNLOADS, "test_oci_conformance": CLIENTS, "test_ollama": DOWNLOADS,
     "test_many_clients": CLIENTS, "test_modelscope": DOWNLOADS, "test_netrc": DOWNLOADS, "test_real_servers": DOWNLOADS,
     "test_request_limits": DOWNLOADS, "test_header_file": DOWNLOADS, "test_client_certificate": DOWNLOADS,
+    "test_credential_helpers": DOWNLOADS,
     "test_registry": DOWNLOADS, "test_registry_logins": DOWNLOADS, "test_released_layers": DOWNLOADS,
     "test_renewed_keys": DOWNLOADS, "test_requests": DOWNLOADS,
     "test_rotated_keys": DOWNLOADS, "test_s3": DOWNLOADS, "test_secrets": DOWNLOADS, "test_serve_clients": CLIENTS,

@@ -146,8 +146,39 @@ TEST_F(RegistryCredentialsTest, NamesTheCredentialHelperAmongTheFiles) {
   EXPECT_EQ(describe("Basic realm=\"x\""),
             "not met, tried anonymously: " + paths.auth_files[0] + " uses the credential helper \"ecr-login\" for " +
                 site.host() +
-                ", which is not run (use podman login, or a file with the login in $REGISTRY_AUTH_FILE), and " +
+                ", which runs only with --credential-helpers (or use podman login, or a file with the login in "
+                "$REGISTRY_AUTH_FILE), and " +
                 paths.docker_config + " has no login for " + site.host());
+}
+
+TEST_F(RegistryCredentialsTest, HelperIsAskedBeforeTheLoginOfItsFile) {
+  std::vector<std::string> asked;
+  HelperOutput output{0, R"({"Username":"me","Secret":"x"})"};
+  paths.helpers = std::make_shared<CredentialHelpers>([&](const HelperUse& use, const std::stop_token&) {
+    asked.push_back(use.name + " " + use.server);
+    return Result<HelperOutput>(output);
+  });
+  paths.docker_config = temporary.write(
+      "config.json", R"({"credsStore":"keys","auths":{")" + site.host() + R"(":{"auth":"eW91OnNlY3JldA=="}}})");
+  auto challenged = credentials();
+  EXPECT_EQ(describe(*challenged, "Basic realm=\"x\""), "Basic bWU6eA==");
+  EXPECT_EQ(challenged->description(), "tried as \"me\" of credential helper keys");
+  EXPECT_EQ(challenged->key_origin().from, "credential helper keys");
+  EXPECT_THAT(asked, ElementsAre("keys " + site.host()));
+  output = {1, "credentials not found in native keychain\n"};
+  paths.helpers = std::make_shared<CredentialHelpers>(
+      [&](const HelperUse&, const std::stop_token&) { return Result<HelperOutput>(output); });
+  EXPECT_EQ(describe("Basic realm=\"x\""), "Basic eW91OnNlY3JldA==");
+}
+
+TEST_F(RegistryCredentialsTest, FailedHelperIsNamedInTheRefusal) {
+  paths.helpers = std::make_shared<CredentialHelpers>([](const HelperUse&, const std::stop_token&) {
+    return Result<HelperOutput>(HelperOutput{1, "a secret"});
+  });
+  paths.docker_config = temporary.write("config.json", R"({"credsStore":"keys"})");
+  EXPECT_EQ(describe("Basic realm=\"x\""), "not met, tried anonymously: " + paths.docker_config +
+                                               " uses the credential helper \"keys\" for " + site.host() +
+                                               ", which failed with exit status 1");
 }
 
 TEST_F(RegistryCredentialsTest, LoginOfAnotherRegistryIsNotSent) {

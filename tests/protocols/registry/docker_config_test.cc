@@ -15,13 +15,15 @@ using testing::HasSubstr;
 
 class DockerConfigTest : public testing::Test {
  protected:
-  /// "user:password", "none: REASON" or "error: MESSAGE" of `host` in a file of this text.
+  /// "user:password", "none: REASON", either behind "helper NAME of SERVER, ", or "error: MESSAGE" of `host` in a file of this text.
   std::string describe(const std::string& config, const std::string& host, const std::string& repository = "") {
     const std::string path = temporary.write("config.json", config);
     const auto entry = docker_entry(path, host, repository);
     if (!entry) return "error: " + entry.error().message.substr(path.size());
     if (entry->login && !entry->login->identity_token.empty()) return "identity token " + entry->login->identity_token;
-    return entry->login ? entry->login->user + ":" + entry->login->password : "none: " + entry->reason;
+    const std::string helper =
+        entry->helper ? "helper " + entry->helper->name + " of " + entry->helper->server + ", " : "";
+    return helper + (entry->login ? entry->login->user + ":" + entry->login->password : "none: " + entry->reason);
   }
   TemporaryDirectory temporary;
 };
@@ -78,15 +80,22 @@ TEST_F(DockerConfigTest, DockerHubHasSeveralNames) {
 
 TEST_F(DockerConfigTest, ReportsUnsupportedLogins) {
   EXPECT_EQ(describe(R"({"auths":{"h.example":{}},"credsStore":"desktop"})", "h.example"),
-            "none: uses the credential helper \"desktop\" for h.example, which is not run (use podman login, or a file "
-            "with the login in $REGISTRY_AUTH_FILE)");
+            "helper desktop of h.example, none: has no login for h.example");
   EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "h.example"),
-            "none: uses the credential helper \"ecr-login\" for h.example, which is not run (use podman login, or a "
-            "file with the login in $REGISTRY_AUTH_FILE)");
+            "helper ecr-login of h.example, none: has no login for h.example");
+  EXPECT_EQ(describe(R"({"credHelpers":{"https://index.docker.io/v1/":"hub"}})", "registry-1.docker.io"),
+            "helper hub of https://index.docker.io/v1/, none: has no login for registry-1.docker.io");
+  EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"a"},"credsStore":"b"})", "h.example"),
+            "helper a of h.example, none: has no login for h.example");
+  EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"a"},"credsStore":"b"})", "i.example"),
+            "helper b of i.example, none: has no login for i.example");
+  EXPECT_EQ(describe(R"({"credHelpers":{"h.example":""},"credsStore":"b"})", "h.example"),
+            "none: has no login for h.example");
   EXPECT_EQ(describe(R"({"credHelpers":{"h.example":"ecr-login"}})", "i.example"), "none: has no login for i.example");
   EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjo=","identitytoken":"t"}}})", "h.example"),
             "identity token t");
-  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjp4"}},"credsStore":"desktop"})", "h.example"), "user:x");
+  EXPECT_EQ(describe(R"({"auths":{"h.example":{"auth":"dXNlcjp4"}},"credsStore":"desktop"})", "h.example"),
+            "helper desktop of h.example, user:x");
 }
 
 TEST_F(DockerConfigTest, ReportsInvalidConfig) {
