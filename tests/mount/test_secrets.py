@@ -248,6 +248,27 @@ class Session(SecretsTestCase):
         self.assertEqual((process.returncode, os.WCOREDUMP(status), os.listdir(self.path("working"))), (-signal.SIGABRT, False, []))
         self.assert_no_secret("log", [("log", self.read("log"))])
 
+    def test_session_with_a_credential_helper_leaves_no_secret(self):
+        answer = json.dumps({"Username": "me", "Secret": OF_FILES["password of the registry"]})
+        program = self.write("bin/docker-credential-keys", f"#!/bin/sh\necho '{answer}'\necho '{answer}' >&2\n".encode())
+        os.chmod(program, 0o755)
+        os.environ["PATH"] = f"{self.path('bin')}:{os.environ['PATH']}"  # restored after the test
+        self.write("home/.docker/config.json", f'{{"credHelpers": {{"{self.registry.host}": "keys"}}}}'.encode())
+        process, point = self.start("--credential-helpers", *self.sources)
+        self.assertEqual(len({path for path, _ in texts_in(point) if path.endswith("/tensors/bias")}), len(self.sources))
+        self.assert_was_used()
+        self.assertIn(b"credential helper keys", dict(texts_in(point))[f"{point}/.weightfs/status.json"])
+        self.assert_no_secret("files, status, metrics, log and attributes of the mount", texts_in(point))
+        self.assert_no_secret("cache", texts_in(self.cache()))
+        self.assert_no_secret("arguments", self.processes("cmdline"))
+        self.assert_no_secret("environment", self.processes("environ"), of_environment=False)
+        if not is_sanitized():  # which are not confined
+            password = OF_FILES["password of the registry"].encode()
+            self.assertEqual([place for place, text in self.memory_of(process.pid) if password in text], [])
+        process.terminate()
+        process.wait(timeout=LIMIT_S)
+        self.assert_no_secret("log", [("log", self.read("log"))])
+
     def assert_was_used(self):
         """Each credential was sent to its server, and to no other."""
         sent = {name: {value for each in server.received for value in each.headers.values()} for name, server in
