@@ -23,7 +23,7 @@ FOREIGN = {
                      "--user", "--wheel"},
     "README.md": {"--arch", "--image", "--portable", "--wheel"},
     "docs/kubernetes.md": {"--arch", "--bind", "--cap-add", "--device", "--docker-password", "--docker-server", "--docker-username",
-                           "--image", "--make-shared", "--rm", "--security-opt"},
+                           "--from-file", "--image", "--make-shared", "--rm", "--security-opt"},
     "docs/python.md": {"--wheel"},
     "docs/serve.md": {"--endpoint-url", "--http-url", "--no-sign-request", "--s3-endpoint", "--s3-env-auth", "--s3-provider",
                       "--src-creds", "--src-tls-verify"},

@@ -20,33 +20,39 @@ import npm_packages  # noqa: E402
 
 # The fields that the manifests use, of the API of Kubernetes 1.28: names, or {name: fields of its value}.
 EXEC = {"exec": {"command": None}}
-PROBE = {**EXEC, "periodSeconds": None, "timeoutSeconds": None, "failureThreshold": None}
+GET = {"httpGet": {"path": None, "port": None, "httpHeaders": {"name": None, "value": None}}}
+PROBE = {**EXEC, **GET, "periodSeconds": None, "timeoutSeconds": None, "failureThreshold": None}
 METADATA = {"name": None, "labels": "names"}
 CONTAINER = {
     "name": None, "image": None, "command": None, "args": None, "env": {"name": None, "value": None},
     "securityContext": {"privileged": None, "allowPrivilegeEscalation": None, "readOnlyRootFilesystem": None,
                         "capabilities": {"drop": None}},
     "resources": {"requests": "names", "limits": "names"}, "startupProbe": PROBE, "readinessProbe": PROBE, "livenessProbe": PROBE,
-    "lifecycle": {"preStop": EXEC},
+    "lifecycle": {"preStop": EXEC}, "ports": {"name": None, "containerPort": None},
     "volumeMounts": {"name": None, "mountPath": None, "mountPropagation": None, "readOnly": None}}
 POD = {
     "automountServiceAccountToken": None, "terminationGracePeriodSeconds": None, "restartPolicy": None,
-    "securityContext": {"runAsNonRoot": None, "runAsUser": None, "runAsGroup": None, "seccompProfile": {"type": None}},
+    "securityContext": {"runAsNonRoot": None, "runAsUser": None, "runAsGroup": None, "fsGroup": None, "fsGroupChangePolicy": None,
+                        "seccompProfile": {"type": None}},
     "initContainers": CONTAINER, "containers": CONTAINER,
     "volumes": {"name": None, "hostPath": {"path": None, "type": None}, "emptyDir": {"sizeLimit": None},
-                "secret": {"secretName": None, "optional": None, "items": {"key": None, "path": None}}}}
+                "secret": {"secretName": None, "optional": None, "defaultMode": None, "items": {"key": None, "path": None}}}}
+CLAIM = {"metadata": METADATA, "spec": {"accessModes": None, "resources": {"requests": "names"}}}
 HEAD = {"apiVersion": None, "kind": None, "metadata": METADATA}
 KINDS = {"Pod": {**HEAD, "spec": POD},
          "DaemonSet": {**HEAD, "spec": {"selector": {"matchLabels": "names"}, "updateStrategy": {"type": None},
-                                        "template": {"metadata": METADATA, "spec": POD}}}}
+                                        "template": {"metadata": METADATA, "spec": POD}}},
+         "StatefulSet": {**HEAD, "spec": {"serviceName": None, "replicas": None, "selector": {"matchLabels": "names"},
+                                          "template": {"metadata": METADATA, "spec": POD}, "volumeClaimTemplates": CLAIM}},
+         "Service": {**HEAD, "spec": {"selector": "names", "ports": {"name": None, "port": None, "targetPort": None}}}}
+VERSIONS = {"Pod": "v1", "Service": "v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1"}
 
 KUBERNETES_MODELS = "kubernetes-models@4.5.1"
 
 # Validates an object with the schemas of the npm package kubernetes-models, which have no list of all fields.
 VALIDATOR = """
 const object = JSON.parse(require('fs').readFileSync(0));
-const kinds = {DaemonSet: 'kubernetes-models/apps/v1', Pod: 'kubernetes-models/v1'};
-new (require(kinds[object.kind])[object.kind])(object).validate();
+new (require('kubernetes-models/' + object.apiVersion)[object.kind])(object).validate();
 """
 
 
@@ -70,7 +76,8 @@ def weightfs(*argv):
 def commands_in(container):
     """The commands of a container and of its probes: lists of words."""
     yield container.get("command", []) + container.get("args", [])
-    yield from (container[probe]["exec"]["command"] for probe in container if probe.endswith("Probe"))
+    yield from (container[probe]["exec"]["command"] for probe in container
+                if probe.endswith("Probe") and "exec" in container[probe])
     if "lifecycle" in container:
         yield container["lifecycle"]["preStop"]["exec"]["command"]
 
@@ -85,7 +92,7 @@ class Manifests(unittest.TestCase):
     def test_fields_are_known(self):
         self.assertGreaterEqual(len(self.objects), 3)
         for name, thing in self.objects.items():
-            self.assertEqual(thing["apiVersion"], {"Pod": "v1", "DaemonSet": "apps/v1"}[thing["kind"]])
+            self.assertEqual(thing["apiVersion"], VERSIONS[thing["kind"]])
             self.assertEqual(unknown_fields(thing, KINDS[thing["kind"]], name), [])
 
     def test_manifests_have_the_schema_of_kubernetes(self):
@@ -104,13 +111,44 @@ class Manifests(unittest.TestCase):
 
     def test_volumes_of_containers_exist(self):
         for name, thing in self.objects.items():
-            volumes = {each["name"] for each in manifests.pod_of(thing)["volumes"]}
+            volumes = {each["name"] for each in manifests.pod_of(thing).get("volumes", [])}
+            volumes |= {each["metadata"]["name"] for each in thing["spec"].get("volumeClaimTemplates", [])}
             used = {mount["name"] for each in manifests.containers_of(thing) for mount in each["volumeMounts"]}
             self.assertEqual(used, volumes, name)
 
-    def test_labels_select_the_pods_of_the_daemon_set(self):
-        spec = self.objects["daemonset.yaml"]["spec"]
-        self.assertEqual(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"])
+    def test_labels_select_the_pods(self):
+        for name in ("daemonset.yaml", "mirror.yaml: StatefulSet"):
+            spec = self.objects[name]["spec"]
+            self.assertEqual(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"], name)
+
+    def test_service_reaches_the_port_of_the_mirror(self):
+        service, owner = (self.objects[f"mirror.yaml: {kind}"] for kind in ("Service", "StatefulSet"))
+        container, = manifests.containers_of(owner)
+        self.assertEqual(service["spec"]["selector"], owner["spec"]["template"]["metadata"]["labels"])
+        self.assertEqual(service["metadata"]["name"], owner["spec"]["serviceName"])
+        self.assertIn(f"--host={service['metadata']['name']}", container["args"])
+        port, = container["ports"]
+        self.assertEqual([each["targetPort"] for each in service["spec"]["ports"]], [port["name"]])
+        self.assertIn(f"--listen=:{port['containerPort']}", container["args"])
+        probes = {container[name]["httpGet"]["port"] for name in container if name.endswith("Probe")}
+        self.assertEqual(probes, {port["name"]})
+
+    def test_claim_is_larger_than_the_cache_of_the_mirror(self):
+        owner = self.objects["mirror.yaml: StatefulSet"]
+        container, = manifests.containers_of(owner)
+        claim, = owner["spec"]["volumeClaimTemplates"]
+        limit, = (int(re.fullmatch(r"--cache-size=(\d+)G", word)[1]) for word in container["args"] if "cache-size" in word)
+        room = re.fullmatch(r"(\d+)Gi", claim["spec"]["resources"]["requests"]["storage"])
+        self.assertGreater(int(room[1]), limit)
+
+    def test_containers_without_mounts_are_confined(self):
+        for name, each in self.containers():
+            pod = manifests.pod_of(self.objects[name])
+            if "/weightfs:" in each["image"] and not each.get("securityContext", {}).get("privileged"):
+                self.assertEqual(each["securityContext"], {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                           "capabilities": {"drop": ["ALL"]}}, name)
+                self.assertTrue(pod["securityContext"]["runAsNonRoot"], name)
+                self.assertIs(pod["automountServiceAccountToken"], False, name)
 
     def test_only_containers_that_mount_are_privileged(self):
         for name, each in self.containers():
@@ -129,7 +167,7 @@ class Manifests(unittest.TestCase):
 
     def test_verbs_and_options_exist(self):
         calls = [(name, words[1:]) for name, each in self.containers() for words in commands_in(each) if words[0] == "weightfs"]
-        self.assertEqual({call[0] for _, call in calls}, {"mount", "mounts", "umount", "fetch", "cat", "cache"})
+        self.assertEqual({call[0] for _, call in calls}, {"mount", "mounts", "umount", "fetch", "cat", "cache", "serve"})
         for name, (verb, *words) in calls:
             if verb == "cache":
                 verb, *words = f"cache {words[0]}", *words[1:]

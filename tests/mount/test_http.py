@@ -405,6 +405,20 @@ class Service(Serving):
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(wanted, done.stdout + done.stderr)
 
+    def test_example_of_a_mirror_is_valid(self):
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "systemd", "mirror.conf")) as file:
+            settings = [line.lstrip("#") for line in file if line.lstrip("#").startswith("OPTIONS=")]
+        self.assertEqual([each.count("OPTIONS=mirror=hf=") for each in settings], [1, 1, 0])
+        os.mkdir(self.path("serve.d"))
+        config = self.path("serve.d/mirror.conf")
+        for each in settings:
+            with open(config, "w") as file:
+                file.write(each)
+            done = run("service", "show", config)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(json.loads(done.stdout), {"service": "weightfs-serve@mirror.service", "sources": [],
+                                                       "options": each.removeprefix("OPTIONS=").rstrip()})
+
     def test_sockets_of_the_service_manager_are_used(self):
         """LISTEN_FDS and NOTIFY_SOCKET as systemd sets them."""
         config = self.path("m.conf")

@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 from fetching import FetchTestCase
 from mounting import LIMIT_S, Tensor, WEIGHTFS, halt, until
@@ -16,6 +18,7 @@ from artifacts import modelpack
 import manifests
 import stores
 from test_archives import noise
+from test_hub import HubTestCase
 
 SIZE = 2 << 20
 PROPAGATION = {"Bidirectional": "unchanged", "HostToContainer": "slave"}  # of unshare(1): a copy of a shared mount is its peer
@@ -203,6 +206,116 @@ class InitContainers(KubernetesTestCase):
         done = self.copy()
         self.assertEqual(done.returncode, 7, done.stderr)
         self.assertEqual(set(os.listdir(self.path("model"))) - {".cache"}, set())
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can run the server as the user of the pod")
+class Mirror(HubTestCase):
+    """mirror.yaml, with the user of the pod, a read-only root, and a cache and a token with the group of the pod."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_mount_namespace()
+        objects = manifests.read()
+        self.pod = manifests.pod_of(objects["mirror.yaml: StatefulSet"])
+        self.container, = self.pod["containers"]
+        self.weights = noise(SIZE, seed=3)
+        self.hub.add("Qwen/demo", {"model.safetensors": self.weights, "config.json": b"{}"})
+        os.chmod(self.tmp, 0o755)
+        group = self.pod["securityContext"]["fsGroup"]
+        secret, = (each["secret"] for each in self.pod["volumes"] if "secret" in each)
+        os.mkdir(self.path("volume"))
+        os.mkdir(self.path("secret"))
+        self.write("secret/token", b"secret\n")
+        for name, mode in (("volume", 0o2775), ("secret/token", secret["defaultMode"])):
+            os.chown(self.path(name), 0, group)
+            os.chmod(self.path(name), mode)
+
+    def adapted(self, word):
+        for text, instead in {"--listen=:": "--listen=127.0.0.1:0", "=https://huggingface.co": f"={self.hub.url}",
+                              "=450G": "=1G", "/etc/hub": self.path("secret"), "/var/cache/weightfs": self.path("volume")}.items():
+            if text == "--listen=:" and word.startswith(text):
+                return instead
+            word = word.replace(text, instead)
+        return word
+
+    def start(self):
+        user = self.pod["securityContext"]
+        variables = [f"{each['name']}={self.adapted(each['value'])}" for each in self.container["env"]]
+        command, *args = map(self.adapted, self.container["command"] + self.container["args"])
+        self.assertEqual(command, "weightfs")
+        mounted = 'mount --bind "$0" "$0" && for i in / /tmp; do ! mountpoint -q $i || mount -o remount,bind,ro $i; done && exec "$@"'
+        confined = ["setpriv", f"--reuid={user['runAsUser']}", f"--regid={user['runAsGroup']}", f"--groups={user['fsGroup']}",
+                    "--inh-caps=-all", "--no-new-privs", "env", "-i", *variables, WEIGHTFS]
+        self.log = open(self.path("log"), "w+")
+        self.addCleanup(self.log.close)
+        self.process = subprocess.Popen(["unshare", "--mount", "--propagation=private", "sh", "-ec", mounted, self.path("volume"),
+                                         *confined, *args], cwd="/", stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        preexec_fn=ended_with_parent(signal.SIGKILL))
+        self.addCleanup(self.process.stdout.close)
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+        self.url = self.process.stdout.readline().strip()
+        self.assertTrue(self.url.startswith("http://127.0.0.1:"), self.read("log"))
+
+    def status(self, path, **fields):
+        """The status of a response, and its body."""
+        request = urllib.request.Request(self.url + path.removeprefix("/"), headers=fields)
+        try:
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def probe(self, name, timeout=LIMIT_S):
+        """Whether it succeeds: the kubelet takes a status from 200 to 399."""
+        get = self.container[name]["httpGet"]
+        request = urllib.request.Request(self.url + get["path"].removeprefix("/"),
+                                         headers={each["name"]: each["value"] for each in get["httpHeaders"]})
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return response.status < 400
+        except OSError:
+            return False
+
+    def assert_serves_weights(self, **fields):
+        status, body = self.status("/Qwen/demo/resolve/main/model.safetensors", Authorization="Bearer secret", **fields)
+        self.assertEqual((status, stores.sha256(body)), (200, stores.sha256(self.weights)), body[:300])
+
+    def test_clients_with_the_token_read_what_is_permitted(self):
+        self.start()
+        self.assert_serves_weights()
+        for name in (word.partition("=")[2] for word in self.container["args"] if word.startswith("--host=")):
+            self.assert_serves_weights(Host=f"{name}:8421")
+        self.assertEqual(self.status("/", Host="other:8421")[0], 421)
+        self.assertEqual(self.status("/Qwen/demo/resolve/main/config.json")[0], 401)
+        self.assertEqual(self.status("/api/models/other/demo", Authorization="Bearer secret")[0], 404)
+        self.process.terminate()
+        self.assertEqual(self.process.wait(self.pod["terminationGracePeriodSeconds"]), 0, self.read("log"))
+
+    def test_probes_succeed_without_the_hub_and_fail_for_a_hanging_server(self):
+        self.start()
+        probes = [name for name in self.container if name.endswith("Probe")]
+        self.assertEqual(len(probes), 3)
+        self.assertEqual([self.probe(name) for name in probes], [True] * 3)
+        self.assertEqual(self.hub.requests(), [])
+        self.assert_serves_weights()
+        self.hub.stop()
+        self.assertEqual([self.probe(name) for name in probes], [True] * 3)
+        halt(self.process.pid)
+        self.assertFalse(self.probe("livenessProbe", timeout=1))
+        self.process.send_signal(signal.SIGCONT)
+        self.assertTrue(self.probe("livenessProbe"))
+
+    def test_new_pod_continues_with_the_cache(self):
+        self.start()
+        self.assert_serves_weights()
+        self.process.terminate()
+        self.process.wait(LIMIT_S)
+        sent = self.hub.bytes("cdn")
+        self.start()
+        self.assert_serves_weights()
+        self.assertEqual(self.hub.bytes("cdn"), sent)
 
 
 if __name__ == "__main__":

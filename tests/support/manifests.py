@@ -7,7 +7,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "p
 
 
 def read():
-    """{name of the file: its object}; skips the test without PyYAML."""
+    """{name of the file: its object, or "FILE: KIND" for each of several}; skips the test without PyYAML."""
     try:
         import yaml
     except ImportError:
@@ -15,17 +15,22 @@ def read():
     objects = {}
     for path in sorted(glob.glob(os.path.join(FOLDER, "*.yaml"))):
         with open(path) as file:
-            objects[os.path.basename(path)] = yaml.safe_load(file)
+            found = list(yaml.safe_load_all(file))
+        name = os.path.basename(path)
+        objects.update({name if len(found) == 1 else f"{name}: {each['kind']}": each for each in found})
     return objects
 
 
 def pod_of(thing):
-    return thing["spec"]["template"]["spec"] if thing["kind"] == "DaemonSet" else thing["spec"]
+    """The pod of an object, or of its template; empty for one without pods."""
+    if thing["kind"] == "Pod":
+        return thing["spec"]
+    return thing["spec"].get("template", {}).get("spec", {})
 
 
 def containers_of(thing):
     pod = pod_of(thing)
-    return pod.get("initContainers", []) + pod["containers"]
+    return pod.get("initContainers", []) + pod.get("containers", [])
 
 
 def container(objects, file, name):
