@@ -11,8 +11,10 @@ import sys
 import unittest
 
 from http_serving import HttpServer
-from mounting import LIMIT_S, Tensor, TestCase
+from mounting import LIMIT_S, Tensor, TestCase, until
+from servers import Registry, needs
 import artifacts
+from containerd import Containerd
 import npm_packages
 import stores
 
@@ -151,6 +153,29 @@ class Registries(Clients):
         listed = json.loads(self.run_client(["skopeo", "list-tags", "--tls-verify=false", source.removesuffix(":latest")]))
         self.assertEqual(listed["Tags"], ["latest"])
 
+    def test_containerd_fetches_a_model(self):
+        containerd = Containerd(self)
+        name = f"127.0.0.1:{self.server.port}/small:latest"
+        containerd.ctr("content", "fetch", "--plain-http", name)
+        self.assertEqual(containerd.ctr("content", "get", artifacts.digest(self.gguf)), self.gguf)
+
+    @needs("docker-registry")
+    def test_docker_registry_is_a_mirror_of_it(self):
+        mirror = Registry(self, proxy=self.server.url.rstrip("/"))
+        accepted = {"Accept": artifacts.MANIFEST}
+        path = f"/v2/small/blobs/{artifacts.digest(self.gguf)}"
+        status, headers, manifest = mirror.send_request("GET", "/v2/small/manifests/latest", headers=accepted)
+        self.assertEqual((status, headers["Docker-Content-Digest"]), (200, artifacts.digest(manifest)), manifest)
+        self.assertIn(artifacts.digest(self.gguf), [layer["digest"] for layer in json.loads(manifest)["layers"]])
+        status, _, blob = mirror.send_request("GET", path)
+        self.assertEqual((status, blob), (200, self.gguf))
+        name = artifacts.digest(self.gguf).removeprefix("sha256:")
+        stored = os.path.join(mirror.content, "docker/registry/v2/blobs/sha256", name[:2], name, "data")
+        until(lambda: os.path.exists(stored), "it does not store the blob")
+        self.server.close()
+        status, _, blob = mirror.send_request("GET", path)
+        self.assertEqual((status, blob), (200, self.gguf), "of its own copy")
+
 
 class ContainerImages(Clients):
     """A container image in an image layout, with a plain and a compressed layer, for engines that unpack it."""
@@ -191,6 +216,17 @@ class ContainerImages(Clients):
         digest = self.run_client([*buildah, "inspect", "--type", "image", "--format", "{{.FromImageDigest}}", self.image])
         self.assertEqual(digest.strip(), self.digest)
         self.assert_unpacked(self.run_client([*buildah, "mount", name]).strip())
+
+    def test_containerd_pulls_an_image(self):
+        containerd = Containerd(self)
+        containerd.ctr("images", "pull", "--plain-http", "--snapshotter", "native", self.image)
+        listed = containerd.ctr("images", "ls", f"name=={self.image}").decode()
+        self.assertIn(self.digest, listed)
+        root = self.path("root")
+        os.mkdir(root)
+        containerd.ctr("images", "mount", "--snapshotter", "native", self.image, root)
+        self.addCleanup(subprocess.run, ["umount", root], check=True)
+        self.assert_unpacked(root)
 
     def test_podman_pulls_an_image(self):
         podman = self.engine("podman", "--tmpdir", self.path("tmp"))

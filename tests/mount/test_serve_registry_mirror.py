@@ -14,6 +14,7 @@ from unittest import mock
 from http_serving import HttpServer
 from mounting import LIMIT_S, TestCase, at_once, run, until
 from artifacts import INDEX, MANIFEST, as_json, digest, modelpack
+from containerd import Containerd
 from registry_server import RegistryServer
 from test_archives import noise
 
@@ -131,6 +132,17 @@ class Pulls(RegistryMirrorTestCase):
                         f"oci:{self.path('copy')}:v1"], check=True, timeout=LIMIT_S, capture_output=True)
         with open(self.path("copy", "blobs", *digest(self.weights).split(":")), "rb") as file:
             self.assertEqual(file.read(), self.weights)
+
+    def test_containerd_uses_it_as_a_mirror_of_the_registry(self):
+        containerd = Containerd(self)
+        server = self.serve()
+        hosts = self.path("hosts", self.origin.host)
+        os.makedirs(hosts)
+        with open(os.path.join(hosts, "hosts.toml"), "w") as file:
+            file.write(f'server = "http://127.0.0.1:9"\n[host."{server.url.rstrip("/")}"]\n  capabilities = ["pull", "resolve"]\n')
+        containerd.ctr("content", "fetch", "--hosts-dir", self.path("hosts"), f"{self.origin.host}/library/tiny:v1")
+        self.assertEqual(digest(containerd.ctr("content", "get", digest(self.weights))), digest(self.weights))
+        self.assertLessEqual(self.received(), 1.02 * SIZE)
 
 
 class Outages(RegistryMirrorTestCase):

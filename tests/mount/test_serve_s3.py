@@ -315,6 +315,10 @@ class Programs(Serving):
         self.assertIn("PRE sub/\n", self.client(*command, "ls", "s3://tiny/"))
         self.client(*command, "sync", "s3://tiny", self.path("copy"))
         self.assert_copied(self.path("copy"))
+        self.client(*command, "cp", "s3://tiny/sub/a b & c+d.txt", self.path("one"))
+        self.assertEqual(self.read("one"), self.files["sub/a b & c+d.txt"])
+        self.client(*command, "cp", "--recursive", "s3://tiny/sub/", self.path("below"))
+        self.assertEqual(sorted(os.listdir(self.path("below"))), sorted(name[4:] for name in self.files if name.startswith("sub/")))
 
     @needs("aws")
     def test_aws_with_a_key(self):
