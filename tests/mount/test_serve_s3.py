@@ -5,13 +5,15 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import subprocess
+import textwrap
 import unittest
 import urllib.parse
 from xml.etree import ElementTree
 
 from http_serving import HttpServer
-from mounting import LIMIT_S, MountTestCase, Tensor, run
+from mounting import LIMIT_S, WEIGHTFS, MountTestCase, Tensor, run
 from servers import needs, path_of
 import stores
 
@@ -290,9 +292,12 @@ class Signed(Serving):
 class Programs(Serving):
     """Unmodified clients, anonymous and with a key."""
 
+    DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+
     def client(self, *command, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "RCLONE_"))}
-        environment.update(AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull, AWS_DEFAULT_REGION="us-east-1",
+        settings = self.write("aws.settings", b"")
+        environment.update(AWS_CONFIG_FILE=settings, AWS_SHARED_CREDENTIALS_FILE=settings, AWS_DEFAULT_REGION="us-east-1",
                            AWS_EC2_METADATA_DISABLED="true", LC_ALL="C.UTF-8", **variables)
         done = subprocess.run([path_of(command[0]), *command[1:]], capture_output=True, text=True, timeout=2 * LIMIT_S,
                               env=environment)
@@ -319,6 +324,31 @@ class Programs(Serving):
         self.assertEqual(self.read("one"), self.files["sub/a b & c+d.txt"])
         self.client(*command, "cp", "--recursive", "s3://tiny/sub/", self.path("below"))
         self.assertEqual(sorted(os.listdir(self.path("below"))), sorted(name[4:] for name in self.files if name.startswith("sub/")))
+
+    @needs("aws", "rclone")
+    def test_commands_of_the_page_print_what_it_shows(self):
+        with open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "serve.md")) as file:
+            section, = re.findall(r"^## As an object store\n(.*?)^## ", file.read(), re.MULTILINE | re.DOTALL)
+        block, = re.findall(r"(?:^    .*\n)+", section.partition("--s3-keys")[0], re.MULTILINE)
+        server = self.serve(self.sample("demo.gguf", format="gguf"))
+        address = f"{server.host}:{server.port}"
+        os.mkdir(self.path("bin"))
+        os.symlink(WEIGHTFS, self.path("bin", "weightfs"))
+        commands = []
+        for line in textwrap.dedent(block).splitlines():
+            if re.match(r"aws|rclone|[A-Z_]+=\S+ weightfs", line):
+                commands.append((re.sub(r"HOST:8421|127\.0\.0\.1:8421", address, line), []))
+            else:
+                commands[-1][1].append(line)
+        self.assertEqual([len(shown) for _, shown in commands], [1, 0, 0, 0])
+        for command, shown in commands:
+            printed = self.client("sh", "-ec", f"cd {self.path('.')}; {command}",
+                                  PATH=f"{self.path('bin')}:{os.environ['PATH']}", WEIGHTFS_CACHE=self.path("cache"))
+            if shown:
+                self.assertEqual([self.DATE.sub("DATE", line) for line in printed.splitlines()],
+                                 [self.DATE.sub("DATE", line) for line in shown])
+            self.assertNotEqual(printed, "", command)
+        self.assertEqual(self.read("demo", "demo.gguf"), self.read("demo.gguf"))
 
     @needs("aws")
     def test_aws_with_a_key(self):
