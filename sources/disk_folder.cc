@@ -16,8 +16,6 @@
 namespace weightfs {
 namespace {
 
-constexpr size_t kMaxForbidden = 100;  // lines about links in one directory; more are only counted
-
 class ListedFile final : public Source {
  public:
   ListedFile(Location location, const struct stat& listed)
@@ -176,22 +174,6 @@ Result<std::vector<std::string>> DiskFolder::names() const {
     if (entry.type == DT_REG || (found && S_ISREG(found->st_mode))) names.push_back(entry.name);
   }
   return names;
-}
-
-Result<std::vector<std::string>> DiskFolder::forbidden() const {
-  std::vector<std::string> lines;
-  size_t more = 0;
-  for (const DirectoryEntry& entry : TRY(directory_.root->list(directory_.name))) {
-    if (entry.type == DT_DIR || entry.type == DT_REG) continue;
-    const auto found = (directory_ / entry.name).examine();
-    if (found || !is_forbidden(found.error())) continue;
-    if (lines.size() < kMaxForbidden)
-      lines.push_back(found.error().message);
-    else
-      ++more;
-  }
-  if (more > 0) lines.push_back(fmt::format("{}: ... and {} more", directory_.path(), more));
-  return lines;
 }
 
 Result<std::vector<Part>> DiskFolder::parts() const { return PartLister(directory_).list(); }

@@ -63,10 +63,6 @@ class DiskFolder final : public Folder {
   Result<SourcePtr> open(std::string_view name) const override;
   Result<SourcePtr> open_below(std::string_view path, std::string_view referrer) const override;
 
-  /// The errors of the files that names() omits because the rules forbid to open them, one line each; more than 100 are
-  /// only counted.
-  Result<std::vector<std::string>> forbidden() const;
-
  private:
   Location directory_;
   Later<ConfinedDirectoryPtr> inside_;  // the same directory, from which no link leads out

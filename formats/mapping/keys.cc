@@ -21,17 +21,6 @@ std::string scalar(ValueType type, uint64_t bits, size_t width) {
   return value;
 }
 
-uint32_t bits_of(int32_t number) { return std::bit_cast<uint32_t>(number); }
-uint32_t bits_of(uint32_t number) { return number; }
-uint32_t bits_of(float number) { return std::bit_cast<uint32_t>(number); }
-
-template <class Number>
-std::string encoded(std::span<const Number> numbers) {
-  std::string out;
-  for (const Number number : numbers) append_little_endian(out, bits_of(number), sizeof(uint32_t));
-  return out;
-}
-
 }  // namespace
 
 void append_gguf_text(std::string& out, std::string_view text) {
@@ -62,11 +51,11 @@ void Keys::u32(std::string_view key, uint64_t value) {
 }
 
 void Keys::i32(std::string_view key, int32_t value) {
-  set(key, scalar(ValueType::int32, bits_of(value), sizeof(uint32_t)));
+  set(key, scalar(ValueType::int32, std::bit_cast<uint32_t>(value), sizeof(uint32_t)));
 }
 
 void Keys::f32(std::string_view key, double value) {
-  set(key, scalar(ValueType::float32, bits_of(static_cast<float>(value)), sizeof(uint32_t)));
+  set(key, scalar(ValueType::float32, std::bit_cast<uint32_t>(static_cast<float>(value)), sizeof(uint32_t)));
 }
 
 void Keys::array(std::string_view key, ValueType element, uint64_t count, std::string encoded) {
@@ -90,16 +79,10 @@ void Keys::flags(std::string_view key, const std::vector<bool>& values) {
   array(key, ValueType::boolean, values.size(), std::move(out));
 }
 
-void Keys::u32s(std::string_view key, std::span<const uint32_t> values) {
-  array(key, ValueType::uint32, values.size(), encoded(values));
-}
-
 void Keys::i32s(std::string_view key, std::span<const int32_t> values) {
-  array(key, ValueType::int32, values.size(), encoded(values));
-}
-
-void Keys::f32s(std::string_view key, std::span<const float> values) {
-  array(key, ValueType::float32, values.size(), encoded(values));
+  std::string out;
+  for (const int32_t value : values) append_little_endian(out, std::bit_cast<uint32_t>(value), sizeof(uint32_t));
+  array(key, ValueType::int32, values.size(), std::move(out));
 }
 
 std::string Keys::bytes() const {

@@ -25,9 +25,7 @@ class Keys {
 
   void texts(std::string_view key, std::span<const std::string> values);
   void flags(std::string_view key, const std::vector<bool>& values);
-  void u32s(std::string_view key, std::span<const uint32_t> values);
   void i32s(std::string_view key, std::span<const int32_t> values);
-  void f32s(std::string_view key, std::span<const float> values);
 
   /// An array of `count` elements that are encoded already, one after the other: for a vocabulary.
   void array(std::string_view key, gguf::ValueType element, uint64_t count, std::string encoded);

@@ -63,7 +63,6 @@ class PickleReader {
   Result<bool> push_call(Index callable, Index arguments);
   Result<bool> push_persistent(Index identifier);
   Result<bool> push_memo(uint64_t slot);
-  Result<bool> push_tuple(size_t begin);
   Result<bool> push_filled(Kind kind, size_t begin);
 
   Result<const char*> keep(std::string_view bytes);

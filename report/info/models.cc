@@ -106,7 +106,7 @@ void print_rows(const std::vector<DirectoryItem>& items) {
                {"bits_per_weight"},
                {"code"}});
   for (const DirectoryItem& found : items) table.add(cells_of(found));
-  table.print({TableStyle::tabs, TableStyle::uncolored, 0, {}});
+  table.print({TableStyle::tabs, TableStyle::uncolored, {}});
 }
 
 }  // namespace weightfs::info

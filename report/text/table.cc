@@ -49,7 +49,7 @@ std::vector<std::string> broken(const std::string& text, size_t begin, const Tab
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at + 1), text.size());  // a blank stays before its word
     const std::string word = text.substr(at, end - at);
-    const size_t indent = parts.size() == 1 ? begin : style.indent + 4;
+    const size_t indent = parts.size() == 1 ? begin : 4;
     if (style.width && !parts.back().empty() && indent + width(parts.back() + word) > *style.width)
       parts.push_back(word.substr(1));
     else
@@ -79,11 +79,9 @@ bool stdout_has_colors() {
 }
 
 TableStyle TableStyle::for_stdout() {
-  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colors() ? colored : uncolored, 0,
+  return {::isatty(STDOUT_FILENO) == 1 ? aligned : tabs, stdout_has_colors() ? colored : uncolored,
           columns_of(STDOUT_FILENO)};
 }
-
-TableStyle TableStyle::embedded() { return {aligned, uncolored, 2, columns_of(STDOUT_FILENO)}; }
 
 void Table::print(const TableStyle& style) const {
   if (style.form == TableStyle::aligned)
@@ -144,7 +142,7 @@ std::vector<size_t> Table::fit(std::vector<Line>& lines, const TableStyle& style
       for (size_t i = 0; i < line.size(); ++i)
         if (!line[i].is_below) widths[i] = std::max(widths[i], width(line[i].text));
     const auto gaps = 2 * (widths.size() - static_cast<size_t>(std::count(widths.begin(), widths.end(), 0)));
-    const auto total = std::accumulate(widths.begin(), widths.end(), style.indent + gaps) - std::min<size_t>(gaps, 2);
+    const auto total = std::accumulate(widths.begin(), widths.end(), gaps) - std::min<size_t>(gaps, 2);
     const auto widest = std::max_element(widths.begin() + 1, widths.end());
     if (!style.width || total <= *style.width || widest == widths.end() || *widest == 0) return widths;
     move_widest_below(lines, static_cast<size_t>(widest - widths.begin()), *widest);
@@ -156,12 +154,12 @@ void Table::print_below(const Line& line, const TableStyle& style) const {
   for (size_t i = 0; i < line.size(); ++i) {
     const auto& [text, color, is_below] = line[i];
     if (!is_below || text.empty()) continue;
-    std::string begin = std::string(style.indent + 2, ' ');
+    std::string begin = "  ";
     if (!columns_[i].header.empty()) begin += columns_[i].header + ": ";
     for (const std::string& part : broken(text, begin.size(), style)) {
       const std::string cell = style.colors == TableStyle::colored ? with_color(part, color) : part;
       std::printf("%s%s\n", begin.c_str(), cell.c_str());
-      begin = std::string(style.indent + 4, ' ');
+      begin = "    ";
     }
   }
 }
@@ -170,7 +168,7 @@ void Table::print_aligned(const TableStyle& style) const {
   std::vector<Line> all = lines();
   const std::vector<size_t> widths = fit(all, style);
   for (size_t row = 0; row < all.size(); ++row) {
-    std::string out(style.indent, ' ');
+    std::string out;
     std::string blanks;  // written before the next non-empty cell
     for (size_t i = 0; i < widths.size(); ++i) {
       if (widths[i] == 0) continue;

@@ -37,15 +37,12 @@ Cell bytes_cell(uint64_t count);
 struct TableStyle {
   enum Form { aligned, tabs } form;
   enum Colors { colored, uncolored } colors;
-  size_t indent;
   std::optional<size_t> width;  ///< columns of the terminal
 
   /// The style for standard output. On a terminal: aligned, with a header; a cell that does not fit is printed below
   /// its row. Otherwise a header, whose names have `_` instead of blanks, and one line per row, raw cells separated by
   /// tabs; a tab in a cell is \t, a newline \n, a backslash \\, any other unprintable byte \xNN.
   static TableStyle for_stdout();
-  /// The style within other text: aligned, regardless of the output.
-  static TableStyle embedded();
 };
 
 /// Whether to use colors on standard output: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb is set.

@@ -20,7 +20,7 @@ namespace weightfs::test::tensorflow {
 using Message = ProtobufBuilder;
 
 inline constexpr uint64_t kFloat = 1, kDouble = 2, kInt32 = 3, kUint8 = 4, kInt8 = 6, kString = 7, kComplex64 = 8,
-                          kInt64 = 9, kBool = 10, kQint8 = 11, kHalf = 19, kResource = 20, kFloat8 = 24;
+                          kInt64 = 9, kBool = 10, kHalf = 19, kResource = 20, kFloat8 = 24;
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 

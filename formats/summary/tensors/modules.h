@@ -47,7 +47,6 @@ enum class Piece : uint8_t {
   codebooks,
   other
 };
-inline constexpr size_t kPieces = static_cast<size_t>(Piece::other) + 1;
 
 /// Whether a tensor scales the weights of its module.
 bool is_scale(Piece piece);

@@ -22,7 +22,6 @@ TensorNames parse_names(const TensorList& tensors, const Summary& known, bool is
 struct Shapes {
   Number layers, vocabulary_size, hidden_size, ffn_size, experts, head_dim;
   bool has_embedding = false;
-  bool has_head = false;
 };
 /// The rows of the plain matrices that make the keys of the text model, by layer.
 std::map<uint64_t, uint64_t> key_rows_of(const TensorList& tensors, const TensorNames& names);

@@ -9,7 +9,7 @@ namespace {
 
 std::string printed(const Table& table, size_t width) {
   test::CapturedStream out(stdout, STDOUT_FILENO);
-  table.print({TableStyle::aligned, TableStyle::uncolored, 0, width});
+  table.print({TableStyle::aligned, TableStyle::uncolored, width});
   return "\n" + out.text();
 }
 
@@ -43,7 +43,7 @@ cache  a directory
 
 TEST(Table, LinesWithTabsHaveAHeaderOfWordsWithoutBlanks) {
   Table table({{"last used"}, {"size", Align::right}});
-  const TableStyle tabs{TableStyle::tabs, TableStyle::uncolored, 0, {}};
+  const TableStyle tabs{TableStyle::tabs, TableStyle::uncolored, {}};
   const auto text = [&] {
     test::CapturedStream out(stdout, STDOUT_FILENO);
     table.print(tabs);
