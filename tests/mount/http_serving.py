@@ -8,7 +8,7 @@ import subprocess
 import threading
 from urllib.parse import urlsplit
 
-from mounting import LIMIT_S, WEIGHTFS
+from mounting import LIMIT_S, MountTestCase, WEIGHTFS
 from processes import cpu_s_of, peak_mb_of
 
 
@@ -102,3 +102,12 @@ class HttpServer:
                     connection.shutdown(socket.SHUT_WR)
             receiving.join()
         return b"".join(out)
+
+
+class ServingTestCase(MountTestCase):
+    def serve(self, *sources, options=()):
+        folder = self.path(f"server{len(os.listdir(self.path('.')))}")
+        os.mkdir(folder)
+        server = HttpServer(*sources, folder=folder, options=options)
+        self.addCleanup(server.close)
+        return server

@@ -8,8 +8,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from http_serving import HttpServer
-from mounting import LIMIT_S, Hole, MountTestCase, Tensor, run
+from http_serving import HttpServer, ServingTestCase
+from mounting import LIMIT_S, Hole, Tensor, run
 import stores
 from test_hub import HubTestCase
 
@@ -77,14 +77,7 @@ class Client:
             return have + response.read()
 
 
-class Serving(MountTestCase):
-    def serve(self, *sources, options=()):
-        folder = self.path(f"server{len(os.listdir(self.path('.')))}")
-        os.mkdir(folder)
-        server = HttpServer(*sources, folder=folder, options=options)
-        self.addCleanup(server.close)
-        return server
-
+class Serving(ServingTestCase):
     def repository(self):
         """A directory of a model: large weights without a digest, and small files."""
         os.makedirs(self.path("tiny/sub"))

@@ -12,8 +12,8 @@ import unittest
 import urllib.parse
 from xml.etree import ElementTree
 
-from http_serving import HttpServer
-from mounting import LIMIT_S, WEIGHTFS, MountTestCase, Tensor, run
+from http_serving import ServingTestCase
+from mounting import LIMIT_S, WEIGHTFS, Tensor, run
 from servers import needs, path_of
 import stores
 
@@ -105,14 +105,7 @@ def code_of(response):
     return response.status, ElementTree.fromstring(response.body).findtext("Code")
 
 
-class Serving(MountTestCase):
-    def serve(self, *sources, options=()):
-        folder = self.path(f"server{len(os.listdir(self.path('.')))}")
-        os.mkdir(folder)
-        server = HttpServer(*sources, folder=folder, options=options)
-        self.addCleanup(server.close)
-        return server
-
+class Serving(ServingTestCase):
     def repository(self):
         """A directory of a model, with names that URLs and XML escape."""
         os.makedirs(self.path("tiny/sub"))
