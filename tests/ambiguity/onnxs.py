@@ -1,6 +1,5 @@
 """ONNX models whose fields come twice or in odd ways, and a reader by the rules of Protocol Buffers."""
 import itertools
-import struct
 
 from arrays import COUNT, numbers
 import protobuf

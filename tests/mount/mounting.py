@@ -7,7 +7,6 @@ import functools
 import os
 import pty
 import pwd
-import re
 import select
 import shutil
 import signal

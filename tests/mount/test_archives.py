@@ -14,7 +14,6 @@ import subprocess
 import tarfile
 import threading
 import unittest
-import zipfile
 
 from mounting import WEIGHTFS, MountTestCase, TestCase, eventually, has_ended, is_mounted, run, sample_tensors  # noqa: F401
 import archives  # noqa: E402

@@ -1,6 +1,5 @@
 """Situations that users of PyTorch's files reported, and what is right: rows of cases.py."""
 import os
-import shutil
 import struct
 import zipfile
 

@@ -11,7 +11,6 @@ from test_hub import HubTestCase
 from test_s3 import S3TestCase
 import artifacts
 from artifacts import modelpack
-import containers
 import stores
 from tensors import Tensor
 

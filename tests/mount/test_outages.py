@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from mounting import WEIGHTFS, on_terminal, run, unittest, until
+from mounting import WEIGHTFS, on_terminal, run, until
 from scripted_server import Server, correct, raw, responds
 from servers import self_signed_certificate
 from test_archives import noise

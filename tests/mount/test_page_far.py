@@ -1,7 +1,6 @@
 """The page of a repository of 400 GB on the double of the Hub: what is transferred for a table and for a picture."""
 import contextlib
 import json
-import os
 import struct
 import unittest
 

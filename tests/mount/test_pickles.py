@@ -1,6 +1,5 @@
 """Checkpoints of PyTorch whose pickles would run code: mounted and read completely, they run nothing."""
 import json
-import re
 import shutil
 
 from mounting import MountTestCase, os, run, unittest

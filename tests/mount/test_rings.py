@@ -5,7 +5,6 @@ pkg-config finds ($PKG_CONFIG_PATH). Otherwise the tests print why they are skip
 import json
 import mmap
 import random
-import shutil
 import signal
 import struct
 import threading

@@ -4,7 +4,6 @@ import json
 import socket
 import tarfile
 import tempfile
-import time
 import unittest.mock
 import zipfile
 
