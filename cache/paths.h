@@ -58,7 +58,8 @@ enum class NameKind {
   model,   ///< a source that uses it, as the user named it: an absolute path, or a name such as hf://ORG/REPO
   url,     ///< where it was downloaded from, without a query
   member,  ///< what it was decoded from: a container and the path in it
-  record   ///< a record of weightfs itself: the key of a saved text
+  record,  ///< a record of weightfs itself: the key of a saved text
+  keeper   ///< the command that keeps it also where a decoded form is cached; not for listings
 };
 
 /// A name of a blob, or of the ranges of a file on a server.
@@ -72,6 +73,8 @@ struct Name {
 /// The names of a cached file, in v1/names, which is created with the first of them; none if they are missing.
 /// `file` is the digest of a blob, or the name of a file in blocks/.
 std::vector<Name> names_of(const Folders& folders, const Digest& file);
+/// Whether one of them is that of a keeper.
+bool is_kept(const Folders& folders, const Digest& file);
 /// Replaces them, also by none. Of more than kMaxNamesOfFile or 4000 bytes, the first are dropped. A failure has no
 /// effect: they are for listings.
 void write_names(const Folders& folders, const Digest& file, const std::vector<Name>& names);

@@ -251,8 +251,7 @@ class ProducedBlob final : public Leaf, public std::enable_shared_from_this<Prod
 class CachingBlobStore final : public BlobStore {
  public:
   CachingBlobStore(store::BlobBackendPtr backend, StoreOptions options)
-      : keeps_packed_(options.keeps_packed),
-        store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))),
+      : store_(std::make_shared<StoreCore>(std::move(backend), std::move(options))),
         live_(std::make_shared<LiveBlobs>(store_)) {}
   ~CachingBlobStore() override { live_->stop(); }
 
@@ -289,7 +288,7 @@ class CachingBlobStore final : public BlobStore {
   }
 
   void release(const Digest& blob) override {
-    if (!keeps_packed_ && store_->stats().is_downloaded(blob)) store_->backend().remove_blob(blob);
+    if (!store_->keeps_packed() && store_->stats().take_downloaded(blob)) store_->backend().remove_blob(blob);
   }
 
   Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(live_, ref, {}); }
@@ -370,7 +369,6 @@ class CachingBlobStore final : public BlobStore {
     return std::make_shared<ProducedBlob>(store_, std::move(producer), size);
   }
 
-  const bool keeps_packed_;
   const StoreCorePtr store_;
   const LiveBlobsPtr live_;
   std::atomic<uint64_t> times_forgotten_ = 0;

@@ -81,8 +81,17 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   Result<void> prefetch_unverified(ByteRange range) const {
     return needs_download() ? TRY(needed_remote())->source()->prefetch(range) : Result<void>();
   }
-  // Downloads only the ranges of a part; the whole blob is downloaded and verified.
+  // Also keeps the whole blob (StoreCore::keep): what this process has open, another one may have removed.
   Result<void> prefetch(ByteRange range) const override {
+    const bool is_kept = store_->keeps_packed() && range.from == 0 && range.to >= size_;
+    for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+      TRY_VOID(prefetch_once(range));
+      if (!is_kept || !find_cached() || store_->keep(ref_.digest)) return {};
+    }
+    return failure(Code::io, fmt::format("{}: other processes remove it from the cache", ref_.name));
+  }
+  // Downloads only the ranges of a part; the whole blob is downloaded and verified.
+  Result<void> prefetch_once(ByteRange range) const {
     const bool is_part = range.from > 0 || range.to < size_;
     if (is_part && find_cached()) return {};
     if (DownloadScope::is_active() && !needs_download()) return {};

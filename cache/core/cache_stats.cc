@@ -75,6 +75,12 @@ bool CacheStats::is_downloaded(const Digest& digest) {
   return entry != nullptr && entry->is_downloaded;
 }
 
+bool CacheStats::take_downloaded(const Digest& digest) {
+  const std::scoped_lock lock(mutex_);
+  Entry* const entry = find(digest);
+  return entry != nullptr && std::exchange(entry->is_downloaded, false);
+}
+
 StoreStatus CacheStats::status(const std::vector<StoreStatus::Blob>& running) {
   const std::scoped_lock lock(mutex_);
   StoreStatus status = counted_;

@@ -28,6 +28,7 @@ DecodeSlots::Limits limits_of(const StoreOptions& options) {
 StoreCore::StoreCore(store::BlobBackendPtr backend, StoreOptions options)
     : fetching_(with_mirror_reports(std::move(options.fetching))),
       times_(options.times),
+      keeps_packed_(options.keeps_packed),
       external_stores_(std::move(options.blob_directories)),
       backend_(std::move(backend)),
       names_(backend_, std::move(options.model)),

@@ -35,6 +35,10 @@ class StoreCore {
   CacheStats& stats() { return stats_; }
   DecodeSlots& decodings() { return *decodings_; }
   const BlobNames& names() const { return names_; }
+  /// StoreOptions::keeps_packed.
+  bool keeps_packed() const { return keeps_packed_; }
+  /// Keeps a cached blob, if this process keeps those that it reads. False if another process has just removed it.
+  bool keep(const Digest& blob) { return !keeps_packed_ || backend_->keep_blob(blob); }
   /// Notes the blocks of a file that is closed before its digest was compared.
   void note_unverified(const std::string& identity) noexcept;
   /// Returns and clears the noted identities.
@@ -75,6 +79,7 @@ class StoreCore {
 
   const FetchSettings fetching_;
   const StoreTimes times_;
+  const bool keeps_packed_;
   const ExternalStores external_stores_;
   CacheStats stats_;
   const store::BlobBackendPtr backend_;

@@ -62,8 +62,10 @@ class BlobBackend {
   /// Publishes complete blocks as a blob; the caller has computed the digest from them, has claimed all of them, and
   /// has flushed the file. Fails with unsupported if processes share them and they have no identity.
   virtual Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) = 0;
-  /// Removes a cached blob, unless it is pinned. Readers that have it open go on.
+  /// Removes a cached blob, unless it is pinned or kept (NameKind::keeper). Readers that have it open go on.
   virtual void remove_blob(const Digest& blob) = 0;
+  /// Notes that a command keeps a cached blob, so that no process removes it by remove_blob(). False if one just has.
+  virtual bool keep_blob(const Digest& /*blob*/) { return true; }
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Evict /*which*/) {}
 

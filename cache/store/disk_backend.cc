@@ -49,6 +49,14 @@ Result<void> link(const Folders& folders, DigestOf of, const std::string& key, c
   return failure(io_error("cannot write the cache's index"));
 }
 
+// Those of keepers come last: the first ones are dropped where they are too many.
+std::vector<Name> joined_names(std::vector<Name> all, const std::vector<Name>& more) {
+  for (const Name& name : more)
+    if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+  std::stable_partition(all.begin(), all.end(), [](const Name& name) { return name.kind != NameKind::keeper; });
+  return all;
+}
+
 }  // namespace
 
 DiskBackend::DiskBackend(const std::string& directory, std::optional<uint64_t> quota, bool compares_digests,
@@ -93,7 +101,9 @@ BlobHandle DiskBackend::find(const BlobName& name, std::optional<uint64_t> size)
 
 // For eviction. Has no effect on a read-only file system, or if the cache is full.
 void DiskBackend::record_use(const Folders& folders, const Digest& file) {
-  if (!touch_names(folders, file) && disk_quota_.try_reserve(folders, 1)) write_names(folders, file, {});
+  if (touch_names(folders, file) || !disk_quota_.try_reserve(folders, 1)) return;
+  const auto ledger = QuotaLedger::lock(folders, stop_.get_token());
+  if (ledger && !touch_names(folders, file)) write_names(folders, file, {});
 }
 
 // A different size means a different blob, because any container may declare a digest. A truncated file is replaced
@@ -184,22 +194,36 @@ void DiskBackend::add_names(const std::string& identity, const std::vector<Name>
   if (folders && !identity.empty()) add_names(**folders, sha256(identity), names);
 }
 
+// With the lock of eviction: no process writes names without those that another one has added meanwhile.
 void DiskBackend::add_names(const Folders& folders, const Digest& file, const std::vector<Name>& names) {
-  std::vector<Name> all = names_of(folders, file);
-  const size_t before = all.size();
-  for (const Name& name : names)
-    if (std::ranges::find(all, name) == all.end()) all.push_back(name);
-  if (all.size() == before || (before == 0 && !disk_quota_.try_reserve(folders, 1))) return;
-  write_names(folders, file, all);
+  const std::vector<Name> before = names_of(folders, file);
+  const bool has_all =
+      std::ranges::all_of(names, [&](const Name& name) { return std::ranges::find(before, name) != before.end(); });
+  if (has_all || (before.empty() && !disk_quota_.try_reserve(folders, 1))) return;
+  const auto ledger = QuotaLedger::lock(folders, stop_.get_token());
+  if (ledger) write_names(folders, file, joined_names(names_of(folders, file), names));
 }
 
-// With the lock of eviction, so that the blob is not pinned meanwhile. What it frees is corrected when the quota is
-// reached.
+// After the name: a process that removes blobs without it has the lock from its look at the names on.
+bool DiskBackend::keep_blob(const Digest& blob) {
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return true;  // in temporary files
+  add_names(blob, {{NameKind::keeper, "fetch"}});
+  {
+    const auto ledger = QuotaLedger::lock(**folders, stop_.get_token());
+    if (has_blob(**folders, blob)) return true;
+  }
+  drop_deleted();
+  return false;
+}
+
+// With the lock of eviction, so that the blob is not pinned or kept meanwhile. What it frees is corrected when the
+// quota is reached.
 void DiskBackend::remove_blob(const Digest& blob) {
   const auto folders = this->folders(Missing::fail);
   if (!folders) return temporary_.remove_blob(blob);
   if (const auto ledger = QuotaLedger::lock(**folders, stop_.get_token());
-      ledger && !is_pinned(**folders, blob) && unlink_blob(**folders, blob))
+      ledger && !is_pinned(**folders, blob) && !is_kept(**folders, blob) && unlink_blob(**folders, blob))
     drop_deleted();
 }
 

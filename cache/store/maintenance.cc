@@ -202,7 +202,7 @@ Result<Digest> resolve_digest_prefix(const Inventory& inventory, const std::stri
 // "hf://org/model" is also a name of what "hf://org/model/weights" uses, and of members of that.
 std::vector<Digest> resolve_name(const Inventory& inventory, const std::string& name) {
   const auto matches = [&](const Name& each) {
-    if (each.kind == NameKind::record || !each.text.starts_with(name)) return false;
+    if (each.kind == NameKind::record || each.kind == NameKind::keeper || !each.text.starts_with(name)) return false;
     const std::string_view rest = std::string_view(each.text).substr(name.size());
     return rest.empty() || name.ends_with('/') || rest.starts_with('/') || rest.starts_with('@') ||
            rest.starts_with(": ");

@@ -55,10 +55,11 @@ constexpr size_t kMaxNamesFile = 4000;  // bytes: one block on the disk
 
 std::string names_file(const Digest& file) { return fmt::format("{}/{}", kNamesFolder, file.hex()); }
 
-constexpr std::array<std::pair<NameKind, std::string_view>, 4> kNameKinds = {{{NameKind::model, "model "},
+constexpr std::array<std::pair<NameKind, std::string_view>, 5> kNameKinds = {{{NameKind::model, "model "},
                                                                               {NameKind::url, "url "},
                                                                               {NameKind::member, "member "},
-                                                                              {NameKind::record, "record "}}};
+                                                                              {NameKind::record, "record "},
+                                                                              {NameKind::keeper, "keeper "}}};
 
 std::string line_of(const Name& name) {
   const auto kind = std::ranges::find(kNameKinds, name.kind, &std::pair<NameKind, std::string_view>::first);
@@ -173,6 +174,10 @@ std::vector<Name> names_of(const Folders& folders, const Digest& file) {
   for (size_t end; names.size() < kMaxNamesOfFile && (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1))
     if (auto name = name_in(text.substr(0, end))) names.push_back(std::move(*name));
   return names;
+}
+
+bool is_kept(const Folders& folders, const Digest& file) {
+  return std::ranges::any_of(names_of(folders, file), [](const Name& name) { return name.kind == NameKind::keeper; });
 }
 
 // Not written atomically: of a partial file, the complete lines are read.

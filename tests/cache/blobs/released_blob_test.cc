@@ -1,8 +1,10 @@
 // A compressed blob on a server is not kept beside what was decoded from it.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 #include "cache/blob_store.h"
 #include "cache/direct_client.h"
@@ -21,13 +23,14 @@ using testing::UnorderedElementsAre;
 
 class ReleasedBlobTest : public testing::Test {
  protected:
-  BlobStorePtr store(bool keeps_packed = false) const {
+  BlobStorePtr store(bool keeps_packed = false, std::string model = {}) const {
     StoreOptions options;
     options.directory = directory;
     options.quota = 1 << 30;
     options.fetching.options = quick_retries();
     options.fetching.http = std::make_shared<http::DirectClient>(http::Options());
     options.keeps_packed = keeps_packed;
+    options.model = std::move(model);
     return blob_store(std::move(options));
   }
   SourcePtr packed_in(const BlobStorePtr& in) const {
@@ -90,6 +93,48 @@ TEST_F(ReleasedBlobTest, IsKeptIfAnotherCommandDownloadedItOrItIsToBeKept) {
   const auto fetching = store(true);
   EXPECT_EQ(all_of(*packed_in(fetching)), bytes);
   fetching->release(digest);
+  EXPECT_THAT(cached(), ElementsAre(digest.hex()));
+}
+
+// It has found the blob in the cache, and must find it there afterwards.
+TEST_F(ReleasedBlobTest, WhatFetchKeepsStaysThoughAnotherProcessDownloadedIt) {
+  const auto mount = store();
+  EXPECT_EQ(all_of(*packed_in(mount)), bytes);
+  ASSERT_TRUE(packed_in(store(true))->prefetch({0, bytes.size()}));
+  mount->release(digest);
+  EXPECT_THAT(cached(), ElementsAre(digest.hex()));
+}
+
+TEST_F(ReleasedBlobTest, FetchDownloadsAgainWhatIsRemovedWhileItHasItOpen) {
+  const auto mount = store();
+  EXPECT_EQ(all_of(*packed_in(mount)), bytes);
+  const auto fetching = store(true);
+  const SourcePtr fetched = packed_in(fetching);
+  EXPECT_EQ(all_of(*fetched), bytes);
+  mount->release(digest);
+  EXPECT_THAT(cached(), IsEmpty());
+  ASSERT_TRUE(fetched->prefetch({0, bytes.size()}));
+  EXPECT_THAT(cached(), ElementsAre(digest.hex()));
+}
+
+TEST_F(ReleasedBlobTest, IsKeptIfAnotherCommandDownloadedItSinceTheLastRelease) {
+  const auto first = store();
+  const SourcePtr packed = packed_in(first);
+  EXPECT_EQ(all_of(*packed), bytes);
+  first->release(digest);
+  EXPECT_EQ(all_of(*packed_in(store())), bytes);
+  EXPECT_EQ(all_of(*packed), bytes);
+  first->release(digest);
+  EXPECT_THAT(cached(), ElementsAre(digest.hex()));
+}
+
+// A file has at most 16 names.
+TEST_F(ReleasedBlobTest, NoNumberOfNamesEndsThatItIsKept) {
+  const auto mount = store();
+  EXPECT_EQ(all_of(*packed_in(mount)), bytes);
+  ASSERT_TRUE(packed_in(store(true))->prefetch({0, bytes.size()}));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(all_of(*packed_in(store(false, fmt::format("model {}", i)))), bytes);
+  mount->release(digest);
   EXPECT_THAT(cached(), ElementsAre(digest.hex()));
 }
 
