@@ -64,6 +64,11 @@ class Blobs {
   /// all where they are kept (StoreOptions::keeps_packed).
   virtual void release(const Digest& /*blob*/) {}
 
+  /// Does the same with the cached ranges of the file on a server that has this identity (Source::identity), but for
+  /// its first and last ones, which tell its format. Keeps those of which this process has not downloaded all, and
+  /// those of a file whose digest its server states, which is compared with all of them.
+  virtual void release_ranges(const std::string& /*identity*/) {}
+
   /// Locates the blob of a digest. Reads nothing, unless its size is unknown: then all of it is downloaded.
   /// Fails with network when a download is necessary and impossible. This default uses only `local_copy`.
   virtual Result<ResolvedBlob> resolve(const BlobRef& ref);

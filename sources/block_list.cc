@@ -21,6 +21,7 @@ class BlobsWithList final : public Blobs {
   Result<SourcePtr> materialize(BlobProducer producer) override { return blobs_->materialize(std::move(producer)); }
   bool is_decoded(const BlobProducer& producer) override { return blobs_->is_decoded(producer); }
   void release(const Digest& blob) override { blobs_->release(blob); }
+  void release_ranges(const std::string& identity) override { blobs_->release_ranges(identity); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
     BlobRef listed = ref;
     if (ref.digest == layer_) listed.block_list = list_;

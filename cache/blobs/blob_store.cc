@@ -291,6 +291,10 @@ class CachingBlobStore final : public BlobStore {
     if (!store_->keeps_packed() && store_->stats().take_downloaded(blob)) store_->backend().remove_blob(blob);
   }
 
+  void release_ranges(const std::string& identity) override {
+    if (!store_->keeps_packed()) live_->release_ranges(identity);
+  }
+
   Result<ResolvedBlob> resolve(const BlobRef& ref) override { return resolve_blob(live_, ref, {}); }
   Result<ResolvedBlob> resolve_from(const BlobRef& ref, std::vector<download::Origin> origins) override {
     return resolve_blob(live_, ref, std::move(origins));

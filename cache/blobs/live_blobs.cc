@@ -100,6 +100,11 @@ void LiveBlobs::drop_unverified() {
     store_->backend().remove_blocks(identity, store::BlockFile::Evict::unheld);
 }
 
+void LiveBlobs::release_ranges(const std::string& identity) {
+  for (const RemoteSourcePtr& source : remotes_in_use(SIZE_MAX))
+    if (!identity.empty() && source->identity() == identity) source->release_middle();
+}
+
 StoreStatus LiveBlobs::with_remotes(StoreStatus status) {
   for (const RemoteSourcePtr& source : remotes_in_use(kMaxRemotes)) status.remotes.push_back(source->status());
   if (store_->fetching().http != nullptr) {

@@ -36,6 +36,8 @@ class LiveBlobs {
   Result<void> verify_complete();
   /// See Blobs::drop_unverified(): the blocks of open files, and those of closed ones that were noted.
   void drop_unverified();
+  /// See Blobs::release_ranges().
+  void release_ranges(const std::string& identity);
 
   StoreStatus status() { return with_remotes(store_->stats().status(running_downloads())); }
   StoreStatus in_progress_status() { return with_remotes(store_->stats().in_progress(running_downloads())); }

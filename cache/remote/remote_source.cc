@@ -29,6 +29,11 @@ constexpr uint64_t kLargeRead = 256 * kKiB;
 // The most bytes that drop_unverified() drops: a header, not the hours of a download.
 constexpr uint64_t kMaxDropped = 16 << 20;
 
+// That stay of a file whose decoded form is cached: they have what detects a format (Probe in formats/format.h), whose
+// last bytes may begin in the block before the last.
+constexpr uint64_t kFirstBlocks = 1;
+constexpr uint64_t kLastBlocks = 2;
+
 constexpr uint64_t kStep = 1 * kMiB;  // bytes that are fetched at a time
 }  // namespace
 
@@ -284,9 +289,56 @@ void RemoteSource::drop_unverified() const {
   present_ = 0;
 }
 
+bool RemoteSource::drop_middle(const BlockFilePtr& file) const {
+  const std::scoped_lock lock(mutex_);
+  const Blocks middle = {kFirstBlocks, block_count() - kLastBlocks};
+  if (file != blocks_ || written_.first_missing(middle) < middle.last) return false;
+  if (!store_->backend().release_blocks(*identity_)) return false;
+  blocks_ = nullptr;
+  present_ = 0;
+  return true;
+}
+
+// Nothing is written if the cache has no space for it: then these bytes are downloaded again.
+void RemoteSource::write_back(uint64_t first, std::span<const std::byte> bytes) const {
+  const auto opened = open();
+  if (!opened || opened->blocks == nullptr || bytes.empty()) return;
+  const BlockFilePtr& file = opened->blocks;
+  const Blocks range = file->blocks_of(first * kBlock, first * kBlock + bytes.size());
+  const auto claim = BlockFile::claim(file, range);
+  const auto absent = file->first_absent(range);
+  if (claim == nullptr || !absent || !*absent) return;
+  if (file->reserve(range) && file->write(first, bytes)) record_written(file, **absent);
+}
+
+// With the bytes at both ends, the next process finds the format without a request, also with --offline.
+void RemoteSource::release_middle() const {
+  if (!identity_ || has_digest() || block_count() <= kFirstBlocks + kLastBlocks) return;
+  const auto opened = open();
+  if (!opened || opened->blocks == nullptr) return;
+  const BlockFilePtr file = opened->blocks;
+  const uint64_t last = block_count() - kLastBlocks;
+  std::vector<std::byte> head(kFirstBlocks * kBlock), tail(static_cast<size_t>(size() - last * kBlock));
+  const auto fill = [&](uint64_t first, std::vector<std::byte>& bytes) {
+    if (file->read(first * kBlock, bytes).value_or(0) < bytes.size()) bytes.clear();
+  };
+  fill(0, head);
+  fill(last, tail);
+  if (head.empty() || !drop_middle(file)) return;
+  write_back(0, head);
+  write_back(last, tail);
+}
+
 void RemoteSource::accept() const {
   const std::scoped_lock lock(mutex_);
   refused_.reset();
+}
+
+// In a process that keeps what it reads, also its own, so that no other one releases the blocks.
+std::vector<Name> RemoteSource::names() const {
+  std::vector<Name> names = {{NameKind::url, remote_->printable()}};
+  if (store_->keeps_packed()) names.push_back({NameKind::keeper, "fetch"});
+  return names;
 }
 
 // Whether an earlier run, or another process at the same time, has written some of the blocks.
@@ -328,8 +380,7 @@ Result<RemoteSource::Opened> RemoteSource::open() const {
   if (FileRangePtr blob = find_blob()) return Opened{nullptr, std::move(blob)};
   if (blocks_ != nullptr) ranges_.request_less_ahead();
   blocks_ = TRY(store_->backend().open_blocks(identity(), size()));
-  if (identity_ && !digest_of_identity(*identity_))
-    store_->names().add(*identity_, {{NameKind::url, remote_->printable()}});
+  if (identity_ && !digest_of_identity(*identity_)) store_->names().add(*identity_, names());
   ++generation_;
   written_ = BlockSet(block_count());
   resumed_ = BlockFile::present_bytes(blocks_->files());

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/source.h"
 #include "cache/blocks/block_set.h"
@@ -69,6 +70,9 @@ class RemoteSource final : public Source {
   /// Drops the blocks, which are downloaded again, if they are few and have a digest that was not compared. Those that
   /// another process holds are kept.
   void drop_unverified() const;
+  /// Drops the blocks that tell nothing about the format: all but one at the beginning and two at the end. Keeps those
+  /// of which this object has not written all, which are pinned or kept, or whose digest is known.
+  void release_middle() const;
   /// Permits reads again after a mismatch.
   void accept() const;
   bool is_refused() const;
@@ -125,7 +129,10 @@ class RemoteSource final : public Source {
   void record_written(const store::BlockFilePtr& file, store::Blocks blocks) const;
 
   store::FileRangePtr find_blob() const;
+  std::vector<Name> names() const;
   void write_head() const;
+  bool drop_middle(const store::BlockFilePtr& file) const;
+  void write_back(uint64_t first, std::span<const std::byte> bytes) const;
   bool may_drop() const;              // by drop_unverified()
   bool has_blocks_of_others() const;  // call with the lock
 

@@ -66,6 +66,8 @@ class BlobBackend {
   virtual void remove_blob(const Digest& blob) = 0;
   /// Notes that a command keeps a cached blob, so that no process removes it by remove_blob(). False if one just has.
   virtual bool keep_blob(const Digest& /*blob*/) { return true; }
+  /// Removes the blocks of this identity, unless they are pinned, kept, or held by a process. Returns whether it has.
+  virtual bool release_blocks(const std::string& /*identity*/) { return false; }
   /// Removes the blocks of this identity.
   virtual void remove_blocks(const std::string& /*identity*/, BlockFile::Evict /*which*/) {}
 

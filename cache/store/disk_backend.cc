@@ -227,6 +227,15 @@ void DiskBackend::remove_blob(const Digest& blob) {
     drop_deleted();
 }
 
+bool DiskBackend::release_blocks(const std::string& identity) {
+  const auto folders = this->folders(Missing::fail);
+  if (!folders) return false;
+  const Digest name = sha256(identity);
+  const auto ledger = QuotaLedger::lock(**folders, stop_.get_token());
+  return ledger && !is_pinned(**folders, name) && !is_kept(**folders, name) &&
+         weightfs::remove_blocks(**folders, name, BlockFile::Evict::unheld);
+}
+
 void DiskBackend::remove_blocks(const std::string& identity, BlockFile::Evict which) {
   if (const auto folders = this->folders(Missing::fail))
     std::ignore = weightfs::remove_blocks(**folders, sha256(identity), which);

@@ -38,6 +38,7 @@ class DiskBackend final : public BlobBackend, public std::enable_shared_from_thi
   Result<BlobHandle> publish_blocks(const BlockFilePtr& blocks, const BlobName& name, const Digest& digest) override;
   void remove_blob(const Digest& blob) override;
   bool keep_blob(const Digest& blob) override;
+  bool release_blocks(const std::string& identity) override;
   void remove_blocks(const std::string& identity, BlockFile::Evict which) override;
   void add_names(const Digest& blob, const std::vector<Name>& names) override;
   void add_names(const std::string& identity, const std::vector<Name>& names) override;

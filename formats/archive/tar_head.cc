@@ -144,16 +144,23 @@ BlobProducer recipe_for(const Container& container, std::string key) {
   return recipe;
 }
 
-// The budget is charged now, but not when the blob was evicted and is decoded again for a reader.
+// The budget is charged now, but not when the blob was evicted and is decoded again for a reader. The compressed bytes
+// of a file on a server are not kept beside the blob: its identity, which is in the key, names their version.
 Result<SourcePtr> decode_to_blob(const Container& container, const Compression& compression,
                                  const codec::DecodeChargePtr& charge) {
   const SourcePtr stored = container.bytes;
-  TRY_VOID(check_begins_tar(charge, stored, compression));
   const std::string identity = stored->identity();
   BlobProducer recipe =
       recipe_for(container, identity.empty() ? "" : fmt::format("{} decoded from {}", identity, compression.name));
+  const bool was_decoded = container.blobs->is_decoded(recipe);
+  if (!was_decoded) TRY_VOID(check_begins_tar(charge, stored, compression));
   recipe.start = [charge, stored, row = &compression] { return decoding(charge, stored, *row); };
-  return container.blobs->materialize(std::move(recipe));
+  const BlobProducer wanted = recipe;
+  SourcePtr decoded = TRY(container.blobs->materialize(std::move(recipe)));
+  // Not of a container in another one, which shows the compressed bytes as a file.
+  const bool is_outermost = container.depth == 0;
+  if (!was_decoded && is_outermost && container.blobs->is_decoded(wanted)) container.blobs->release_ranges(identity);
+  return decoded;
 }
 
 // Does the same with bytes whose digest is stated. They are not read if the blob is cached.

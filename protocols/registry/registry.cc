@@ -284,6 +284,7 @@ class RegistryBlobs final : public Blobs {
   Result<SourcePtr> materialize(BlobProducer producer) override { return store_->materialize(std::move(producer)); }
   bool is_decoded(const BlobProducer& producer) override { return store_->is_decoded(producer); }
   void release(const Digest& blob) override { store_->release(blob); }
+  void release_ranges(const std::string& identity) override { store_->release_ranges(identity); }
   Result<ResolvedBlob> resolve(const BlobRef& ref) override {
     std::vector<download::Origin> origins;
     for (const Repository& repository : repositories_)
