@@ -1,4 +1,5 @@
-"""Compressed layers of a registry are kept once: decoded, without the bytes that were downloaded (docs/remote.md)."""
+"""Compressed layers of a registry, and archives at URLs, are kept once: decoded, without the bytes that were downloaded
+(docs/remote.md)."""
 import concurrent.futures
 import gzip
 import os
@@ -7,6 +8,7 @@ import unittest
 from fetching import FetchTestCase
 from mounting import Tensor, run
 from registry_server import RegistryServer
+from servers import Nginx
 from test_archives import blobs_in, noise
 import artifacts
 from artifacts import modelpack
@@ -106,6 +108,61 @@ class ReleasedLayers(FetchTestCase):
             done = list(pool.map(lambda point: run("mount", self.url, point), points))
             self.assertEqual([each.returncode for each in done], [0, 0], [each.stderr for each in done])
             list(pool.map(self.assert_reads_all, points))
+
+
+class ReleasedArchives(FetchTestCase):
+    """An archive at a URL: its ETag names the bytes."""
+
+    def setUp(self):
+        super().setUp()
+        self.web = Nginx(self)
+        self.data = noise(20 * MIB)
+        self.packed = self.archive(self.data)
+        self.url = self.web.publish("model.tar.gz", self.packed)
+
+    def archive(self, data):
+        return gzip.compress(artifacts.tar({"weights.bin": data}), 1, mtime=0)
+
+    def bytes_in(self, folder):
+        """On disk; the data of ranges are sparse."""
+        return sum(os.lstat(os.path.join(base, name)).st_blocks * 512
+                   for base, _, names in os.walk(os.path.join(self.cache(), "v1", folder)) for name in names)
+
+    def bytes_sent(self):
+        return sum(request.bytes for request in self.web.requests() if request.path == "/model.tar.gz")
+
+    def assert_reads(self, point, data):
+        self.assertEqual(self.read_whole(point, "files", "weights.bin"), data)
+
+    def test_cache_has_the_decoded_form_and_both_ends(self):
+        self.assert_reads(self.mount(self.url), self.data)
+        self.assertLess(self.bytes_in("blocks"), MIB)
+        self.assertLess(self.bytes_in("."), 1.1 * len(self.data))
+
+    def test_second_mount_requests_no_bytes(self):
+        point = self.mount(self.url)
+        self.assert_reads(point, self.data)
+        self.unmount(point)
+        before = self.bytes_sent()
+        self.assertGreaterEqual(before, len(self.packed))
+        self.assert_reads(self.mount(self.url, at="again"), self.data)
+        self.assert_reads(self.mount("--offline", self.url, at="offline"), self.data)
+        self.assertEqual(self.bytes_sent(), before)
+
+    def test_another_version_is_decoded_anew(self):
+        point = self.mount(self.url)
+        self.assert_reads(point, self.data)
+        self.unmount(point)
+        other = noise(20 * MIB + 512, seed=7)  # nginx makes the ETag of the size and the seconds
+        self.web.publish("model.tar.gz", self.archive(other))
+        self.assert_reads(self.mount(self.url, at="other"), other)
+
+    def test_fetch_has_the_packed_bytes_also_after_a_later_mount(self):
+        done = run("fetch", self.url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreaterEqual(self.bytes_in("blocks"), len(self.packed))
+        self.assert_reads(self.mount(self.url), self.data)
+        self.assertGreaterEqual(self.bytes_in("blocks"), len(self.packed))
 
 
 if __name__ == "__main__":

@@ -146,6 +146,70 @@ TEST_F(ReleasedBlobTest, PinnedOneIsKept) {
   EXPECT_THAT(cached(), ElementsAre(digest.hex()));
 }
 
+// Ranges of a file at a URL, which has a version.
+class ReleasedRangesTest : public ReleasedBlobTest {
+ protected:
+  static constexpr uint64_t kBlock = 16 * 1024;
+
+  SourcePtr opened(const BlobStorePtr& in) const { return in->open_url(server.url("/blob")).value(); }
+  static uint64_t cached_of(const Source& file) { return well(file.cached({0, file.size()})).now; }
+
+  const uint64_t tail = (bytes.size() - 1) / kBlock * kBlock - kBlock;  // the last two blocks begin there
+};
+
+TEST_F(ReleasedRangesTest, BothEndsStayAndOthersAreDownloadedAgain) {
+  const auto first = store();
+  const SourcePtr packed = opened(first);
+  EXPECT_EQ(all_of(*packed), bytes);
+  first->release_ranges(packed->identity());
+  EXPECT_EQ(cached_of(*packed), kBlock + bytes.size() - tail);
+  const SourcePtr later = opened(store());
+  const size_t before = server.requests().size();
+  EXPECT_EQ(read_text(*later, 0, 4096).value_or("error"), bytes.substr(0, 4096));
+  EXPECT_EQ(read_text(*later, bytes.size() - 4096, 4096).value_or("error"), bytes.substr(bytes.size() - 4096));
+  EXPECT_EQ(server.requests().size(), before);
+  EXPECT_EQ(all_of(*packed), bytes);
+  EXPECT_EQ(all_of(*later), bytes);
+}
+
+TEST_F(ReleasedRangesTest, IncompleteOnesAreKept) {
+  const auto first = store();
+  const SourcePtr packed = opened(first);
+  EXPECT_EQ(read_text(*packed, 0, 5 * kBlock).value_or("error"), bytes.substr(0, 5 * kBlock));
+  first->release_ranges(packed->identity());
+  EXPECT_GE(cached_of(*packed), 5 * kBlock);
+}
+
+TEST_F(ReleasedRangesTest, ThoseOfAnotherCommandAreKept) {
+  EXPECT_EQ(all_of(*opened(store())), bytes);
+  const auto later = store();
+  const SourcePtr packed = opened(later);
+  EXPECT_EQ(all_of(*packed), bytes);
+  later->release_ranges(packed->identity());
+  EXPECT_EQ(cached_of(*packed), bytes.size());
+}
+
+TEST_F(ReleasedRangesTest, WhatFetchKeepsStays) {
+  const auto mount = store();
+  const SourcePtr packed = opened(mount);
+  EXPECT_EQ(all_of(*packed), bytes);
+  const auto fetching = store(true);
+  const SourcePtr fetched = opened(fetching);
+  ASSERT_TRUE(fetched->prefetch({0, bytes.size()}));
+  mount->release_ranges(packed->identity());
+  fetching->release_ranges(packed->identity());
+  EXPECT_EQ(cached_of(*packed), bytes.size());
+}
+
+TEST_F(ReleasedRangesTest, PinnedOnesAreKept) {
+  const auto first = store();
+  const SourcePtr packed = opened(first);
+  EXPECT_EQ(all_of(*packed), bytes);
+  ASSERT_TRUE(CacheMaintenance(directory).pin(sha256(packed->identity())).value_or(false));
+  first->release_ranges(packed->identity());
+  EXPECT_EQ(cached_of(*packed), bytes.size());
+}
+
 // Another process needs the key only.
 TEST_F(ReleasedBlobTest, DecodedOneIsFoundByItsKey) {
   EXPECT_FALSE(store()->is_decoded(producer()));

@@ -83,6 +83,46 @@ TEST(TarCompressed, BlobKeyNamesItsSource) {
                                 "disk 7 decoded from bzip2"));
 }
 
+// Keeps what it decodes.
+class DecodedBlobs final : public Blobs {
+ public:
+  SourcePtr blob(BlobProducer recipe) override { return uncached_blobs()->blob(std::move(recipe)); }
+  Result<SourcePtr> materialize(BlobProducer recipe) override {
+    if (is_decoded(recipe)) return kept_;
+    key_ = recipe.key;
+    return kept_ = TRY(uncached_blobs()->materialize(std::move(recipe)));
+  }
+  bool is_decoded(const BlobProducer& recipe) override { return !key_.empty() && recipe.key == key_; }
+  void release_ranges(const std::string& identity) override { released.push_back(identity); }
+
+  std::vector<std::string> released;
+
+ private:
+  std::string key_;
+  SourcePtr kept_;
+};
+
+TEST(TarCompressed, IsReleasedWhenItIsDecodedAndNotReadAgain) {
+  const auto blobs = std::make_shared<DecodedBlobs>();
+  const std::string bytes = gzip_stored(small_tar());
+  ASSERT_TRUE(members(std::make_shared<const Disk>(bytes), blobs));
+  EXPECT_THAT(blobs->released, ElementsAre("disk 7"));
+  ASSERT_TRUE(members(std::make_shared<const Disk>(bytes, 600), blobs));  // its first bytes tell the compression
+  EXPECT_THAT(blobs->released, SizeIs(1));
+}
+
+// They are a file of the mount.
+TEST(TarCompressed, IsKeptInAnotherContainerAndWhereItsDecodedFormIsNotCached) {
+  const auto blobs = std::make_shared<DecodedBlobs>();
+  Container inner{"m.tar", std::make_shared<const Disk>(gzip_stored(small_tar())), nullptr, blobs};
+  inner.depth = 1;
+  ASSERT_TRUE(archive::tar_members(inner));
+  EXPECT_THAT(blobs->released, IsEmpty());
+  const auto other = std::make_shared<DecodedBlobs>();
+  ASSERT_TRUE(members(in_memory(gzip_stored(small_tar())), other));  // without an identity
+  EXPECT_THAT(other->released, IsEmpty());
+}
+
 TEST(TarCompressed, GzipWithSeveralMembersAndTrailerIsRead) {
   const std::string tar = one_tar();
   const std::string two = gzip_stored(tar.substr(0, 700)) + gzip_stored(tar.substr(700));
