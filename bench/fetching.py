@@ -20,22 +20,25 @@ def free_port():
 
 
 class Nginx:
-    """Serves `folder` on loopback: at full speed at url(), with `limit` bytes per second per connection at slow_url()."""
+    """Serves `folder` on loopback: at full speed at url(), with `limit` bytes per second per connection at slow_url(). With a
+    `certificate`, which is a file of it and one of its key, also by TLS at the port `encrypted`."""
 
-    def __init__(self, folder, limit):
+    def __init__(self, folder, limit, certificate=None):
         self.program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         if self.program is None:
             raise Failed("the fetch benchmark needs nginx")
         self.folder = folder
-        self.fast, self.slow = free_port(), free_port()
+        self.fast, self.slow, self.encrypted = free_port(), free_port(), free_port()
         self.config = os.path.join(folder, "nginx.conf")
         user = "user root;" if os.getuid() == 0 else ""
         temporary = " ".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        tls = "" if certificate is None else (f"server {{ listen 127.0.0.1:{self.encrypted} ssl; "
+                                              f"ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]}; }}")
         with open(self.config, "w") as config:
             config.write(f"""daemon off; {user} worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
 events {{}}
 http {{ access_log off; sendfile on; {temporary} root {folder};
-  server {{ listen 127.0.0.1:{self.fast}; }}
+  server {{ listen 127.0.0.1:{self.fast}; }} {tls}
   server {{ listen 127.0.0.1:{self.slow}; limit_rate {limit}; }} }}
 """)
 
@@ -100,6 +103,10 @@ class Delay:
 
     def url(self, name):
         return f"http://127.0.0.1:{self.port}/{name}"
+
+    def encrypted_url(self, name):
+        """Where the target expects TLS."""
+        return f"https://127.0.0.1:{self.port}/{name}"
 
 
 def write_linked_carton(path, digest, url):

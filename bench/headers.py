@@ -18,9 +18,9 @@ def write(path, count):
         file.write(struct.pack("<Q", len(text)) + text)
 
 
-def seconds(bench, url, verb="ls"):
+def seconds(bench, url, verb="ls", **environment):
     shutil.rmtree(bench.cache(), ignore_errors=True)
     start = time.monotonic()
     subprocess.run([bench.weightfs, verb, url], stdout=subprocess.DEVNULL, check=True,
-                   env=dict(os.environ, WEIGHTFS_CACHE=bench.cache()))
+                   env=dict(os.environ, WEIGHTFS_CACHE=bench.cache(), **environment))
     return time.monotonic() - start
