@@ -69,7 +69,7 @@ class Pulls(RegistryMirrorTestCase):
     def test_clients_of_a_cold_blob_share_one_download(self):
         server = self.serve()
         for manifest, blob in at_once(8, lambda _: (server.get("/v2/library/tiny/manifests/v1").body,
-                                                         server.get(self.blob).body)):
+                                                    server.get(self.blob).body)):
             self.assertEqual(manifest, self.manifest)
             self.assertEqual(hashlib.sha256(blob).digest(), hashlib.sha256(self.weights).digest())
         self.assertLessEqual(self.received(), 1.02 * SIZE)

@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 class DockerConfigTest : public testing::Test {
  protected:
-  /// "user:password", "none: REASON", either behind "helper NAME of SERVER, ", or "error: MESSAGE" of `host` in a file of this text.
+  /// "user:password", "none: REASON", either behind "helper NAME of SERVER, ", or "error: MESSAGE" of `host` in a file
+  /// of this text.
   std::string describe(const std::string& config, const std::string& host, const std::string& repository = "") {
     const std::string path = temporary.write("config.json", config);
     const auto entry = docker_entry(path, host, repository);
