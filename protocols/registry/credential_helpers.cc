@@ -12,7 +12,7 @@
 namespace weightfs::registry {
 namespace {
 
-constexpr size_t kMaxName = 64;
+constexpr size_t kMaxHelperName = 64;
 constexpr std::string_view kNoLogin = "credentials not found in native keychain";  // of docker-credential-helpers
 
 tl::unexpected<Error> bad_answer(std::string_view why) {
@@ -42,7 +42,7 @@ Result<Login> login_in(const HelperOutput& output) {
 }  // namespace
 
 bool is_helper_name(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxName &&
+  return !name.empty() && name.size() <= kMaxHelperName &&
          std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
 }
 
