@@ -32,7 +32,7 @@ class CacheStats {
 
   /// Whether record_download() was called for it.
   bool is_downloaded(const Digest& digest);
-  /// The same, since the last call of this function.
+  /// Whether record_download() was called for it since the last call of this function.
   bool take_downloaded(const Digest& digest);
 
   /// The counters, and the state of all blobs. Those in `running` have `digest`, `fetched` and `from`.

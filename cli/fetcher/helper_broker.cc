@@ -56,7 +56,7 @@ HelperFile find_helper_file(const HelperUse& use, const std::string& file) {
   return {.path = path};
 }
 
-// Of sources, not of their mirrors, which a file of the machine may name.
+// Mirrors of sources are not among them: a file of the machine may name one.
 std::vector<std::string> registries_of(const std::vector<std::string>& sources, OpenOptions options,
                                        const StoreFlags& flags) {
   options.registries.http = nullptr;

@@ -29,7 +29,7 @@ constexpr auto kPassedVariables = std::to_array<const char*>(
      // The session of the user, with its keyring.
      "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY",
      "WAYLAND_DISPLAY", "GNUPGHOME", "PASSWORD_STORE_DIR", "DOCKER_CONFIG", "REGISTRY_AUTH_FILE",
-     // Of clouds: profiles, and files with keys.
+     // Profiles of clouds, and files with their keys.
      "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
      "AWS_SDK_LOAD_CONFIG", "AWS_ECR_CACHE_DIR", "AWS_ECR_DISABLE_CACHE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME",
      "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",

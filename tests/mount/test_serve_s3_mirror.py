@@ -141,7 +141,7 @@ class Outages(S3MirrorTestCase):
         until(lambda: client.ask(f"/models/{KEY}").body == b"other bytes", "the new object is not served")
         until(lambda: len(client.list("models", 1000, prefix="llama/")[0]) == 4, "the new object is not listed")
 
-    def test_what_is_cached_is_served_while_the_origin_is_down(self):
+    def test_cached_objects_are_served_while_the_origin_is_down(self):
         options = ("--mirror-ttl", "1", "--retries", "0")
         server = self.serve(*options)
         client = Client(server)
