@@ -234,6 +234,17 @@ def chunked(piece, count=None, end=b"0\r\n\r\n", **headers):
     return answer
 
 
+def shake_hands(sock):
+    """Fails as do_handshake(), after the client has read why: a close before that would reset the connection."""
+    try:
+        sock.do_handshake()
+    except ssl.SSLError:
+        sock.shutdown(socket.SHUT_WR)  # what follows is not encrypted
+        while sock.recv(BLOCK):
+            pass
+        raise
+
+
 class Server:
     """Ends with its test, or by close(). `script` serves all paths that have none of their own. `tls`: (certificate, key), both PEM
     files."""
@@ -321,7 +332,8 @@ class Server:
             sock.settimeout(LIMIT_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.tls:
-                sock = self.tls.wrap_socket(plain, server_side=True)
+                sock = self.tls.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+                shake_hands(sock)
             with sock.makefile("rb") as requests:
                 while self.answer(sock, requests):
                     pass
