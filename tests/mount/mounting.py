@@ -250,8 +250,8 @@ class MountTestCase(TestCase):
         return point
 
     def force_unmount(self, point):
-        if is_mounted(point):
-            subprocess.run(["umount", "-l", point], check=True)
+        if is_mounted(point) and subprocess.run(["umount", "-l", point], check=False).returncode != 0:
+            self.assertFalse(is_mounted(point))  # the broker of a server that was killed was faster
 
     def unmount(self, point):
         done = run("umount", point)
