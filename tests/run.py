@@ -32,11 +32,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sui
 import jobs  # noqa: E402
 from report import Report, judged, minutes  # noqa: E402
 from running import Result, end, reachable, run_here  # noqa: E402
-from tables import (ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, REPEATS_UNTIL, TOO_LONG,  # noqa: E402
-                    WHOLE_TIME_LIMIT, WORKERS)
+from tables import (ALONE, CORES, EXCLUSIVE, LEFT_OUT, NOT_QUICK, NOT_SANITIZED, REPEATS_UNTIL, SANITIZED_UNTIL,  # noqa: E402
+                    TOO_LONG, WHOLE_TIME_LIMIT, WORKERS)
 
 
-TOO_LATE = f"the run has taken {REPEATS_UNTIL // 60} minutes, and these tests ran with another build"
+def too_late(limit):
+    return f"the run has taken {limit // 60} minutes, and these tests ran with another build"
 
 
 class BackgroundBuilds:
@@ -45,27 +46,32 @@ class BackgroundBuilds:
     def __init__(self):
         self.worker = concurrent.futures.ThreadPoolExecutor(1)
         self.builds = {}
+        self.process = None
 
     def start(self, folder, argv):
         self.builds[folder] = self.worker.submit(self.build, argv)
 
-    @staticmethod
-    def build(argv):
+    def build(self, argv):
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             # At the lowest priority: the mount tests have time limits.
-            process = subprocess.Popen(["nice", "-n", "19", *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self.process = subprocess.Popen(["nice", "-n", "19", *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
             try:
-                status = process.wait(WHOLE_TIME_LIMIT)
+                status = self.process.wait(WHOLE_TIME_LIMIT)
             except subprocess.TimeoutExpired:
-                end(process)
+                end(self.process)
                 status = "no end"
             output.seek(0)
             return status, output.read()
 
-    def wait(self, folder):
-        """Returns why it cannot be built here (EX_TEMPFAIL of sysexits.h), or nothing."""
+    def wait(self, folder, seconds=None):
+        """Returns why it cannot be built here (EX_TEMPFAIL of sysexits.h) or in this time, or nothing."""
         if folder in self.builds:
-            status, output = self.builds[folder].result()
+            try:
+                status, output = self.builds[folder].result(seconds)
+            except concurrent.futures.TimeoutError:
+                if self.process:
+                    end(self.process)
+                return "the build takes too long"
             if status == os.EX_TEMPFAIL:
                 return output.strip().rpartition("\n")[2]
             if status != 0:
@@ -83,8 +89,8 @@ class Run:
 
     def timed(self, job):
         begun = time.monotonic()
-        if job.repeats and self.report.is_late(REPEATS_UNTIL):
-            return Result(0, 0, 1, f"skipped: {TOO_LATE}\n"), 0
+        if job.until and self.report.is_late(job.until):
+            return Result(0, 0, 1, f"skipped: {too_late(job.until)}\n"), 0
         if self.report.is_late():
             return Result(0, 1, 0, f"{job.title} was not run: the run has taken {minutes(WHOLE_TIME_LIMIT)} minutes\n"), 0
         return job.run(), time.monotonic() - begun
@@ -191,7 +197,7 @@ def packed_builds(args):
 
 
 def packed_jobs(background, kind, folder, plain):
-    reason = background.wait(folder) if folder in background.builds else TOO_LATE
+    reason = background.wait(folder) if folder in background.builds else too_late(REPEATS_UNTIL)
     if reason:
         return [jobs.job_without_a_build(kind, reason)]
     return jobs.PACKED[kind](jobs.portable_build(folder, kind, plain))
@@ -201,6 +207,7 @@ def main():
     args = parse()
     if args.file:
         return run_here(args.file, args.report, args.only)
+    begun = time.monotonic()
     os.environ["ATTACKS"] = "ci"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it, and a shell's background job ignores it
     with tempfile.TemporaryDirectory(prefix="weightfs-programs-") as programs:
@@ -223,27 +230,33 @@ def main():
         plain = build_of(args.plain, "plain")
 
         @functools.cache
-        def sanitized():
-            background.wait(args.sanitized)
-            return build_of(args.sanitized, "sanitized")
+        def sanitized(until=None):
+            reason = background.wait(args.sanitized, until and max(0, until - (time.monotonic() - begun)))
+            return build_of(args.sanitized, "sanitized"), reason
+
+        def sanitized_jobs(jobs_of, mounts=None):
+            build, reason = sanitized(SANITIZED_UNTIL)
+            if reason:
+                return [jobs.job_without_a_build(build.kind, reason)] if mounts is False else []
+            return [job for job in jobs_of(build) if mounts in (None, job.mounts)]
 
         if args.names:
-            found = named([plain, sanitized()] if names and args.ring == "all" else [plain], names)
+            found = named([plain, sanitized()[0]] if names and args.ring == "all" else [plain], names)
         else:
             found = list({"quick": jobs.quick_jobs, "mount": jobs.mount_jobs, "all": jobs.plain_jobs}[args.ring](plain))
         run, is_whole = Run(Report(len(found))), args.ring == "all" and not args.names
         if args.ring == "quick":
             alone = run.at_once(found)
         elif is_whole:
-            alone = run.by_kind(found, lambda: [job for job in jobs.sanitized_jobs(sanitized()) if not job.mounts])
-            run.further(job for job in jobs.sanitized_jobs(sanitized()) if job.mounts)
+            alone = run.by_kind(found, lambda: sanitized_jobs(jobs.sanitized_jobs, mounts=False))
+            run.further(sanitized_jobs(jobs.sanitized_jobs, mounts=True))
         else:
             alone = run.by_kind(found)
         run.groups((alone, CORES))
         if is_whole:
             for argv in packed.values() if not run.report.is_late(REPEATS_UNTIL) else ():
                 background.start(argv[0], [jobs.BUILD_PORTABLE, *argv])
-            run.further(jobs.sanitized_mounts(sanitized()))
+            run.further(sanitized_jobs(jobs.sanitized_mounts))
         for kind, argv in packed.items():
             run.further(packed_jobs(background, kind, argv[0], plain))
         run.repeat_failed()

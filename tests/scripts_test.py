@@ -391,6 +391,23 @@ class Repeated(ScriptTestCase):
         self.assertEqual((again.returncode, again.stdout.splitlines()[-1]), (0, "1 passed, 0 failed, 0 skipped"), again.stderr)
 
 
+class LateTests(unittest.TestCase):
+    def test_build_that_takes_too_long_is_ended(self):
+        builds = run.BackgroundBuilds()
+        builds.start("slow", ["sleep", "1000"])
+        self.assertEqual(builds.wait("slow", 2), "the build takes too long")
+        self.assertIsNotNone(builds.process.poll())
+
+    def test_late_jobs_are_skipped_if_their_tests_ran_with_another_build(self):
+        late = run.Run(run.Report(2))
+        late.report.begun -= 101
+        result, _ = late.timed(run.jobs.Job("x_test, sanitized", None, "x_test", until=100))
+        self.assertEqual((result.passed, result.failed, result.skipped), (0, 0, 1))
+        self.assertIn("these tests ran with another build", result.output)
+        result, _ = late.timed(run.jobs.Job("x_test, plain", lambda: run.Result(1, 0, 0), "x_test"))
+        self.assertEqual(result.passed, 1)
+
+
 class Packed(ScriptTestCase):
     def test_program_for_arm64_is_skipped_without_its_packages(self):
         os.mkdir(self.path("plain"))

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from running import HOME, Result, last_counts, run_googletest, run_to_end, run_unittests
-from tables import (COMMANDS, EXHAUSTIVE, FUZZING, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, PORTABLE_SAMPLES, SHARDS, TOO_LONG,
-                    VERB_FILES)
+from tables import (COMMANDS, EXHAUSTIVE, FUZZING, NOT_QUICK, NOT_SANITIZED, PORTABLE_FILES, PORTABLE_SAMPLES, REPEATS_UNTIL,
+                    SANITIZED_UNTIL, SHARDS, TOO_LONG, VERB_FILES)
 
 CONFORM = os.path.join(os.path.dirname(HOME), "shared", "conform.py")
 SAMPLES = os.path.join(os.path.dirname(CONFORM), "samples")
@@ -27,8 +27,8 @@ ARM64 = "arm64"  # the portable program for aarch64
 BUILD_PORTABLE = os.path.join(HOME, "tests", "suite", "build_portable")
 
 # `name`: the file or binary, as on the command line. `mounts`: whether it may mount, or needs what mounts take: inotify instances.
-# `repeats`: whether it is of tests that passed with another build.
-Job = collections.namedtuple("Job", "title run name mounts repeats", defaults=(True, False))
+# `until`: when it is skipped, in seconds after the begin of the run, because its tests ran with another build; 0: never.
+Job = collections.namedtuple("Job", "title run name mounts until", defaults=(True, 0))
 # A build: `kind` is plain, sanitized, PORTABLE or ARM64; `compared`: the program whose output is right.
 Build = collections.namedtuple("Build", "kind folder weightfs compared", defaults=("",))
 
@@ -156,7 +156,8 @@ def plain_jobs(build):
 
 
 def sanitized_jobs(build):
-    return [fuzzing_job(build), *googletest_jobs(build)]
+    until = 0 if EXHAUSTIVE else SANITIZED_UNTIL
+    return [job._replace(until=until) for job in (fuzzing_job(build), *googletest_jobs(build))]
 
 
 def sanitized_mounts(build):
@@ -164,7 +165,7 @@ def sanitized_mounts(build):
     half = "" if EXHAUSTIVE else "half"
     files = sorted(mount_files(build), key=lambda file: name_of(file).startswith(VERB_FILES))
     return [unittest_job(file, build, build.kind, half if name_of(file).startswith(VERB_FILES) else "")._replace(
-        repeats=not EXHAUSTIVE) for file in files]
+        until=0 if EXHAUSTIVE else REPEATS_UNTIL) for file in files]
 
 
 def portable_build(folder, kind, plain):
@@ -186,7 +187,7 @@ def run_with_archive(build, name, *options):
 def job_without_a_build(kind, reason):
     """One that is skipped."""
     skipped = Result(0, 0, 1, f"skipped: the {kind} program is not built: {reason}\n")
-    return Job(f"{kind} program", lambda: skipped, kind, mounts=False, repeats=True)
+    return Job(f"{kind} program", lambda: skipped, kind, mounts=False, until=REPEATS_UNTIL)
 
 
 def portable_jobs(build):

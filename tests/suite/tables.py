@@ -6,8 +6,10 @@ WORKERS = 2 * CORES  # mount tests spend most of their time waiting
 SHARDS = {"fs_test": 6, "formats_test": 3, "cache_test": 3, "base_test": 2}
 EXHAUSTIVE = "EXHAUSTIVE" in os.environ  # see LEFT_OUT
 WHOLE_TIME_LIMIT = (8 * 60 if EXHAUSTIVE else 73) * 60  # jobs that would begin later fail
-# Tests that ran with another build and would begin later are skipped, with that reason.
+# Tests that ran with another build and would begin later are skipped, with that reason: first those that mount, or need the
+# portable program, then the others with sanitizers.
 REPEATS_UNTIL = WHOLE_TIME_LIMIT if EXHAUSTIVE else 50 * 60
+SANITIZED_UNTIL = WHOLE_TIME_LIMIT if EXHAUSTIVE else 66 * 60
 FUZZING = 1  # seconds for each target
 
 # Files of tests/mount that start commands and mount nothing, or hardly anything: the first ring runs them whole.
