@@ -123,7 +123,7 @@ def texts_in(folder):
 
 
 def texts_of_mount(point):
-    """The same of a mount, with the directory that it does not list."""
+    """What texts_in() finds in a mount, and in the directory that it does not list."""
     return itertools.chain(texts_in(point), texts_in(os.path.join(point, ".weightfs")))
 
 
