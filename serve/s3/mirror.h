@@ -1,5 +1,6 @@
-// A mirror of an object store: objects and lists of keys that are looked up at their origin when a client first asks
-// for them. What is remembered of them is bounded, and so are the requests for names that do not exist. (docs/serve.md)
+// A mirror of an object store: it looks objects and lists of keys up at their origin when a client first asks for them.
+// It remembers a bounded number of them, and sends a bounded number of requests for names that do not exist.
+// (docs/serve.md)
 #pragma once
 
 #include <cstddef>
