@@ -103,8 +103,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
     if (is_part || size_ == 0) return {};
     TRY_VOID(DownloadScope::charge(size_));
     std::byte last;
-    TRY(read(size_ - 1, std::span(&last, 1)));
-    return {};
+    return read(size_ - 1, std::span(&last, 1)).map([](size_t) {});
   }
   // Also those in a store of another program, if it is known to match.
   Result<CachedBytes> cached(ByteRange range) const override {
@@ -397,8 +396,7 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
 
   Result<void> check_consistent() const {
     const std::scoped_lock lock(mutex_);
-    if (mismatch_) return tl::unexpected(*mismatch_);
-    return {};
+    return mismatch_ ? Result<void>(tl::unexpected(*mismatch_)) : Result<void>();
   }
 
   // After verification, compares all earlier unverified reads; concurrent readers may compare the same ones.
@@ -430,14 +428,12 @@ class DigestBlob final : public Leaf, public std::enable_shared_from_this<Digest
   }
 
   Result<bool> is_same(const UnverifiedReads::Read& earlier) const {
-    std::vector<std::byte> bytes(earlier.size);
-    if (!TRY(fill_from_local(earlier.offset, bytes))) {
+    std::string bytes(earlier.size, '\0');
+    if (!TRY(fill_from_local(earlier.offset, std::as_writable_bytes(std::span(bytes))))) {
       const DownloadPtr remote = TRY(needed_remote());
-      TRY_VOID(fill_verified(*remote, earlier.offset, bytes));
+      TRY_VOID(fill_verified(*remote, earlier.offset, std::as_writable_bytes(std::span(bytes))));
     }
-    Sha256 hash;
-    hash.update(bytes);
-    return hash.finish() == earlier.digest;
+    return sha256(bytes) == earlier.digest;
   }
 
   const LiveBlobsPtr live_;
